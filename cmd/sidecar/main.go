@@ -1,0 +1,42 @@
+// Command sidecar runs beside an app and keeps its sick dependencies in their
+// compartments. See the README for its configuration; every command explains
+// itself with --help.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+// run carries out one command line and returns the exit code.
+func run(args []string) int {
+	root := rootCommand()
+	root.SetArgs(args)
+	if err := root.ExecuteContext(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "sidecar: "+err.Error())
+		return 1
+	}
+	return 0
+}
+
+// rootCommand is the command line as a whole. Without a command it runs the
+// proxy.
+func rootCommand() *cobra.Command {
+	serve := runCommand()
+	root := &cobra.Command{
+		Use:           "sidecar",
+		Short:         "Keeps an app's sick dependencies in their compartments",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          serve.RunE,
+	}
+	root.Flags().AddFlagSet(serve.Flags())
+	root.AddCommand(serve, demoCommand(), validateCommand(), statusCommand(), healthcheckCommand(), versionCommand())
+	return root
+}

@@ -1,0 +1,135 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// degrade is the one place where a call that was refused, or that failed, gets
+// its answer: from the first fallback that has one, else from the sidecar
+// itself. A caller that has left gets none.
+func (c *call) degrade(t trouble) {
+	c.refused = t.refused
+	if t.status == statusCanceled {
+		// Returning would make net/http send an empty 200.
+		c.conclude(OutcomeCanceled, ReasonCanceled)
+		panic(http.ErrAbortHandler)
+	}
+	c.commit(c.body.interrupt() || c.body.fault() != nil)
+	if f := c.fallback(t); f != nil {
+		c.conclude(OutcomeFallback, t.why)
+		f.answer(c, t)
+		return
+	}
+	switch {
+	case t.refused:
+		c.conclude(OutcomeRejected, t.why)
+	case t.why == ReasonCanceled:
+		c.conclude(OutcomeCanceled, t.why)
+	default:
+		c.conclude(OutcomeFailed, t.why)
+	}
+	c.problem(t)
+}
+
+// problem is the sidecar's own answer.
+func (c *call) problem(t trouble) {
+	body, err := json.Marshal(problem{
+		Status: t.status, Title: http.StatusText(t.status), Detail: t.detail,
+		Dependency: c.d.name, Reason: t.why,
+	})
+	if err != nil {
+		panic(err) // strings and a number always marshal
+	}
+	h := c.w.Header()
+	h["Content-Type"] = []string{"application/problem+json"}
+	h["Content-Length"] = []string{strconv.Itoa(len(body) + 1)}
+	h["Proxy-Status"] = []string{t.proxyStatus()}
+	if t.status == http.StatusServiceUnavailable {
+		h["Retry-After"] = []string{strconv.FormatInt(c.retryAfter(t), 10)}
+	}
+	c.write(t.status, append(body, '\n'))
+}
+
+// problem is the body of the sidecar's own answers, RFC 9457. It never names
+// the upstream's address.
+type problem struct {
+	Status     int    `json:"status"`
+	Title      string `json:"title"`
+	Detail     string `json:"detail"`
+	Dependency string `json:"dependency"`
+	Reason     Reason `json:"reason"`
+}
+
+// retryAfter returns whole seconds, at least one: the time left of an open
+// circuit, rounded up so that a caller who obeys does not come too early.
+func (c *call) retryAfter(t trouble) int64 {
+	if t.why != ReasonOpen {
+		return 1
+	}
+	left := c.d.breaker.RetryAfter(time.Now())
+	return max(1, int64((left+time.Second-1)/time.Second))
+}
+
+// proxyStatus is the value of Proxy-Status, RFC 9209.
+func (t trouble) proxyStatus() string {
+	if t.why == ReasonStatus {
+		return fmt.Sprintf("sidecar; received-status=%d; details=%q", t.status, t.why)
+	}
+	return fmt.Sprintf("sidecar; error=%s; details=%q", t.proxy, t.why)
+}
+
+// write sends a whole answer; net/http leaves the body out where none is
+// allowed (RFC 9110 §6.4.1).
+func (c *call) write(status int, body []byte) {
+	c.status = status
+	c.w.WriteHeader(status)
+	if bodyAllowed(status) && c.r.Method != http.MethodHead {
+		_, _ = c.w.Write(body)
+	}
+}
+
+func bodyAllowed(status int) bool {
+	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// modifyResponse is ReverseProxy's question about a response that is about to
+// go out. A failed one is held back where a fallback can answer instead.
+func modifyResponse(res *http.Response) error {
+	c := callOf(res.Request.Context())
+	if c.failure == ReasonStatus {
+		if c.fallback(badStatus(res.StatusCode)) != nil {
+			return errDegraded{badStatus(res.StatusCode)}
+		}
+		c.conclude(OutcomeFailed, ReasonStatus)
+	} else {
+		c.conclude(OutcomeOK, "")
+		c.keepCopy(res)
+	}
+	c.status = res.StatusCode
+	if _, ok := res.Header["Content-Type"]; !ok {
+		// net/http would guess one.
+		c.w.Header()["Content-Type"] = nil
+	}
+	c.commit(!c.body.complete())
+	return nil
+}
+
+// errDegraded carries a held-back response's trouble to [handleError].
+type errDegraded struct{ trouble }
+
+func (errDegraded) Error() string { return "a fallback answers instead" }
+
+// handleError is where ReverseProxy leaves a call for which it has no
+// response.
+func handleError(_ http.ResponseWriter, req *http.Request, err error) {
+	c := callOf(req.Context())
+	if d, ok := err.(errDegraded); ok { //nolint:errorlint // it comes as it was returned
+		c.degrade(d.trouble)
+		return
+	}
+	c.degrade(c.whyEnded(err))
+}

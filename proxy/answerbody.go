@@ -1,0 +1,191 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"sidecar/resilience/breaker"
+)
+
+var errSwitch = errors.New("the upstream switched to a protocol that was not asked for")
+
+// judgeHeaders judges an attempt by its response headers as far as they tell,
+// and puts a body around the response that tells the rest.
+func (a *attempt) judgeHeaders(req *http.Request, res *http.Response) (*http.Response, Reason, error) {
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		return a.judgeUpgrade(req, res)
+	}
+	b := &answerBody{ReadCloser: res.Body, a: a, result: ResultSuccess}
+	res.Body = b
+	switch {
+	case a.c.policy.Failure(res.StatusCode):
+		b.result = Result(ReasonStatus)
+		a.judge(breaker.Failure)
+		return res, ReasonStatus, nil
+	case eventStream(res):
+		a.c.stream = true
+		a.judge(breaker.Success)
+		a.leaveDeadline()
+		b.idle = a.watchSilence()
+	case a.probe:
+		a.judgeProbe()
+	}
+	return res, "", nil
+}
+
+// judgeUpgrade judges a 101, which must be what the caller asked for (RFC 9110
+// §7.8).
+func (a *attempt) judgeUpgrade(req *http.Request, res *http.Response) (*http.Response, Reason, error) {
+	conn, ok := res.Body.(io.ReadWriteCloser)
+	asked := req.Header.Get("Upgrade")
+	if !ok || asked == "" || !strings.EqualFold(asked, res.Header.Get("Upgrade")) {
+		_ = res.Body.Close()
+		return nil, ReasonProtocol, errSwitch
+	}
+	a.c.stream = true
+	a.judge(breaker.Success)
+	a.leaveDeadline()
+	a.c.tunnel = &tunnel{ReadWriteCloser: conn, a: a, idle: a.watchSilence()}
+	res.Body = a.c.tunnel
+	return res, "", nil
+}
+
+// leaveDeadline frees a stream from the call's timeout: from its headers on
+// only its silence is bounded.
+func (a *attempt) leaveDeadline() {
+	if a.c.timer != nil {
+		a.c.timer.Stop()
+	}
+}
+
+func eventStream(res *http.Response) bool {
+	kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+	return strings.EqualFold(strings.TrimSpace(kind), "text/event-stream")
+}
+
+// answerBody is the upstream's answer on its way down. Its end is the
+// attempt's: a clean one a success, any other a failure of whoever caused it.
+type answerBody struct {
+	io.ReadCloser
+	a      *attempt
+	result Result     // what a clean end means; a failure status stays one
+	idle   *silence   // nil unless a stream
+	tee    *recording // nil unless the answer goes into the stale store
+}
+
+// Read passes bytes down and watches for the end.
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if n > 0 {
+		b.idle.heard()
+		b.tee.write(p[:n])
+	}
+	switch {
+	case err == nil:
+	case err == io.EOF:
+		b.a.judge(breaker.Success)
+		b.a.finish(b.result)
+		b.tee.commit()
+	default:
+		b.broken(b.a.whyFailed(err))
+	}
+	return n, err
+}
+
+// broken ends an attempt in the middle of its body.
+func (b *answerBody) broken(why Reason) {
+	b.idle.stop()
+	b.tee.abandon()
+	if why == ReasonCanceled {
+		b.a.c.conclude(OutcomeCanceled, why)
+		b.a.judge(breaker.Ignored)
+		b.a.finish(ResultCanceled)
+		return
+	}
+	b.a.c.breakOff(why)
+	b.a.judge(breaker.Failure)
+	b.a.finish(Result(why))
+}
+
+// Close ends the answer. Without an end read before, it was the caller who did
+// not want, or could not take, the rest.
+func (b *answerBody) Close() error {
+	b.idle.stop()
+	if !b.a.ended() {
+		switch b.result {
+		case ResultSuccess:
+			b.broken(ReasonCanceled)
+		default:
+			b.a.finish(b.result)
+		}
+	}
+	return b.ReadCloser.Close()
+}
+
+// tunnel is an upgraded connection. It keeps the half-close that protocols in
+// it may need.
+type tunnel struct {
+	io.ReadWriteCloser
+	a    *attempt
+	idle *silence
+}
+
+// Read passes the upstream's bytes on.
+func (t *tunnel) Read(p []byte) (int, error) {
+	n, err := t.ReadWriteCloser.Read(p)
+	if n > 0 {
+		t.idle.heard()
+	}
+	return n, err
+}
+
+// Write passes the caller's bytes on.
+func (t *tunnel) Write(p []byte) (int, error) {
+	t.idle.heard()
+	return t.ReadWriteCloser.Write(p)
+}
+
+// CloseWrite tells the upstream that the caller sends no more.
+func (t *tunnel) CloseWrite() error {
+	if half, ok := t.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// Close ends the tunnel.
+func (t *tunnel) Close() error {
+	t.idle.stop()
+	t.a.finish(ResultSuccess)
+	return t.ReadWriteCloser.Close()
+}
+
+// silence ends a stream that says nothing for its idle timeout. A nil silence
+// waits for ever.
+type silence struct {
+	timer *time.Timer
+	limit time.Duration
+}
+
+func (a *attempt) watchSilence() *silence {
+	limit := a.c.policy.IdleTimeout
+	if limit <= 0 {
+		return nil
+	}
+	return &silence{limit: limit, timer: time.AfterFunc(limit, func() { a.c.cancel(errSilent) })}
+}
+
+func (s *silence) heard() {
+	if s != nil {
+		s.timer.Reset(s.limit)
+	}
+}
+
+func (s *silence) stop() {
+	if s != nil {
+		s.timer.Stop()
+	}
+}

@@ -1,0 +1,205 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"time"
+
+	"sidecar/resilience/breaker"
+)
+
+// attempt is one request to the upstream, from its start to the last byte of
+// its answer. Its verdict for the breaker and its result for the observer are
+// given once each. It is safe for concurrent use.
+type attempt struct {
+	c      *call
+	start  time.Time
+	retry  bool
+	probe  bool
+	body   *replayReader // nil when the request has none
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	conn   net.Conn // the connection it was sent on; nil if it got none
+	reused bool
+	before int64 // bytes that had been written on conn by then
+
+	mu      sync.Mutex  // guards everything below
+	timer   *time.Timer // attempt_timeout; for a probe, then the wait for its body
+	sent    time.Time   // when the request body was sent; zero before
+	headers time.Duration
+	late    bool // the headers came, or were waited for, longer than slow_call.after
+	judged  bool
+	done    bool
+}
+
+// newAttempt prepares the call's next request to the upstream.
+func (c *call) newAttempt(req *http.Request) *attempt {
+	a := &attempt{c: c, start: time.Now(), retry: c.tries > 0, probe: c.permit.Probe()}
+	a.ctx, a.cancel = context.WithCancelCause(req.Context())
+	if c.replay != nil {
+		a.body = c.replay.reader(a.bodySent)
+	}
+	return a
+}
+
+// send makes the attempt and returns the response with its headers.
+func (a *attempt) send(req *http.Request) (*http.Response, error) {
+	out := req.WithContext(a.ctx)
+	if a.body != nil {
+		out.Body = a.body
+	} else {
+		a.bodySent()
+	}
+	sendOnce(out)
+	a.watchConnection()
+	res, err := a.c.run.pool.RoundTrip(out)
+	a.headersDone()
+	return res, err
+}
+
+// watchConnection notes which connection the attempt is sent on. ReverseProxy
+// has put a trace of its own into the context, made for this call alone; it is
+// completed instead of wrapped, which would cost more than the rest of the
+// attempt's bookkeeping.
+func (a *attempt) watchConnection() {
+	if trace := httptrace.ContextClientTrace(a.ctx); trace != nil {
+		trace.GotConn = func(info httptrace.GotConnInfo) {
+			a.conn, a.reused = info.Conn, info.Reused
+			a.before, _ = writtenOn(info.Conn)
+		}
+	}
+}
+
+// unsent reports whether provably no byte of this attempt reached a
+// connection.
+func (a *attempt) unsent() bool {
+	if a.conn == nil {
+		return true
+	}
+	written, known := writtenOn(a.conn)
+	return known && written == a.before
+}
+
+// bodySent starts attempt_timeout: from here on the upstream is waited for. A
+// caller's slow upload is not the upstream's slowness.
+func (a *attempt) bodySent() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.done {
+		return
+	}
+	a.sent = time.Now()
+	if t := a.c.policy.AttemptTimeout; t > 0 && (t < a.c.policy.Timeout || a.c.policy.Timeout <= 0 || a.c.body != nil) {
+		a.timer = time.AfterFunc(t, func() { a.cancel(errAttempt) })
+	}
+}
+
+// headersDone ends the wait for response headers.
+func (a *attempt) headersDone() {
+	now := time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.timer != nil {
+		a.timer.Stop()
+		a.timer = nil
+	}
+	a.headers = now.Sub(a.start)
+	slow := a.c.run.settings.Breaker.SlowCall
+	a.late = slow.Ratio > 0 && !a.sent.IsZero() && now.Sub(a.sent) >= slow.After
+}
+
+// judge gives the breaker its verdict, once.
+func (a *attempt) judge(o breaker.Outcome) {
+	a.mu.Lock()
+	if a.judged {
+		a.mu.Unlock()
+		return
+	}
+	a.judged = true
+	if a.late {
+		o |= breaker.Slow
+	}
+	a.mu.Unlock()
+	a.c.settle(o)
+}
+
+// finish ends the attempt and tells the observer its result, once.
+func (a *attempt) finish(r Result) {
+	a.mu.Lock()
+	if a.done {
+		a.mu.Unlock()
+		return
+	}
+	a.done = true
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	headers := a.headers
+	a.mu.Unlock()
+	if a.body != nil {
+		_ = a.body.Close()
+	}
+	a.cancel(errCallEnded)
+	a.c.d.observer.AttemptDone(Attempt{Dependency: a.c.d.name, Result: r, Retry: a.retry, Headers: headers})
+}
+
+// fail ends an attempt that brought no response.
+func (a *attempt) fail(why Reason) {
+	switch {
+	case why != ReasonCanceled:
+		a.judge(breaker.Failure)
+		a.finish(Result(why))
+	case a.c.body.complete():
+		a.judge(breaker.Ignored)
+		a.finish(ResultCanceled)
+	default:
+		// The upload was the caller's to finish: not even slow.
+		a.mu.Lock()
+		a.late = false
+		a.mu.Unlock()
+		a.judge(breaker.Ignored)
+		a.finish(ResultCanceled)
+	}
+}
+
+// ended reports whether the attempt's result is known.
+func (a *attempt) ended() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.done
+}
+
+// judgeProbe keeps half-open from hanging: a probe whose body still flows
+// attempt_timeout after its headers is judged by its headers.
+func (a *attempt) judgeProbe() {
+	if a.c.policy.AttemptTimeout <= 0 {
+		a.judge(breaker.Success)
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.done {
+		a.timer = time.AfterFunc(a.c.policy.AttemptTimeout, func() { a.judge(breaker.Success) })
+	}
+}
+
+// whyFailed names the reason for an error of the Transport. The sidecar's own
+// endings are told by the context's cause, the caller's by its body.
+func (a *attempt) whyFailed(err error) Reason {
+	if a.c.body.fault() != nil {
+		return ReasonCanceled
+	}
+	if a.ctx.Err() == nil {
+		return classify(err)
+	}
+	switch context.Cause(a.ctx) {
+	case errTimeout, errAttempt, errSilent:
+		return ReasonTimeout
+	default:
+		return ReasonCanceled
+	}
+}

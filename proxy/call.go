@@ -1,0 +1,216 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"sidecar/resilience/breaker"
+)
+
+// Why a call's context ended, where the sidecar ended it.
+var (
+	errTimeout   = errors.New("the call's timeout passed")
+	errAttempt   = errors.New("the attempt's timeout passed")
+	errSilent    = errors.New("the stream was silent for its idle timeout")
+	errStalled   = errors.New("the caller stopped sending its request body")
+	errTooLarge  = errors.New("the request body is larger than max_request_bytes")
+	errCallEnded = errors.New("the call has ended")
+)
+
+// callKey is the context key under which a request carries its call.
+type callKey struct{}
+
+func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
+
+// call is the state of one call from arrival to its last byte. The goroutine
+// of the handler owns it; what timers and the Transport's goroutines touch
+// stands below mu or is safe for concurrent use itself.
+type call struct {
+	d      *Dependency
+	run    *runtime
+	policy *Policy
+	route  *Route // nil: the dependency's own policy
+	w      http.ResponseWriter
+	rc     *http.ResponseController
+	r      *http.Request
+	path   string // escaped, without the query
+	start  time.Time
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	timer  *time.Timer // the deadline; nil without one
+	body   *callerBody // nil when the request has none
+	replay *replay     // body, for several attempts; nil likewise
+
+	waited  time.Duration
+	tries   int
+	denied  Denial
+	status  int
+	outcome Outcome
+	reason  Reason
+	refused bool
+	failure Reason  // of the last attempt; empty for a success
+	broken  bool    // the upstream's answer broke off after its headers had gone out
+	tunnel  *tunnel // the upgraded connection, or nil
+	source  Source
+	age     time.Duration
+	stream  bool
+
+	mu        sync.Mutex // guards everything below
+	permit    breaker.Permit
+	committed bool // response headers are on their way: nothing can be substituted
+	ended     bool // the handler has returned: the connection is no longer ours
+}
+
+// begin opens a call under the settings of this moment.
+func (d *Dependency) begin(w http.ResponseWriter, r *http.Request) *call {
+	d.inFlight.Add(1)
+	now := time.Now()
+	d.arrived.Store(int64(now.Sub(d.created)))
+	c := &call{
+		d: d, run: d.current.Load(),
+		w: w, rc: http.NewResponseController(w), r: r,
+		path: rawPath(r), start: now, ctx: r.Context(),
+		outcome: OutcomeCanceled, reason: ReasonCanceled, status: statusCanceled,
+	}
+	c.policy, c.route = c.run.settings.match(r.Method, c.path)
+	d.budget.Call(c.start)
+	return c
+}
+
+// startDeadline gives the call a context of its own that ends at its timeout.
+func (c *call) startDeadline() {
+	ctx := context.WithValue(c.r.Context(), callKey{}, c)
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	if c.policy.Timeout > 0 {
+		c.timer = time.AfterFunc(c.policy.Timeout, c.expire)
+	}
+}
+
+// unblockGrace is how long a copy that is not blocked has, at the deadline, to
+// notice it by itself. What is still blocked after that waits for the caller.
+const unblockGrace = 100 * time.Millisecond
+
+// expire ends the call at its deadline. Whoever it was waiting for is to
+// blame: a caller that stopped sending, or the upstream.
+func (c *call) expire() {
+	if c.body.pending() {
+		c.cancel(errStalled)
+		c.body.interrupt()
+		return
+	}
+	c.cancel(errTimeout)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.committed && !c.ended {
+		// A caller that does not read would hold its permit for ever.
+		_ = c.rc.SetWriteDeadline(time.Now().Add(unblockGrace))
+	}
+}
+
+// remaining returns the time left until the deadline; ok is false without one.
+func (c *call) remaining(now time.Time) (left time.Duration, ok bool) {
+	if c.policy.Timeout <= 0 {
+		return 0, false
+	}
+	return c.policy.Timeout - now.Sub(c.start), true
+}
+
+// forward returns the request as ReverseProxy gets it: under the call's
+// context, with a body that knows whom it waits for.
+func (c *call) forward() *http.Request {
+	r := c.r.WithContext(c.ctx)
+	if r.Body != nil && r.Body != http.NoBody {
+		// Without this, net/http reads the rest of the request before it
+		// sends an early answer, which a slow upload would delay for ever.
+		_ = c.rc.EnableFullDuplex()
+		c.body = newCallerBody(r.Body, c.policy.MaxRequestBytes, c.rc)
+		r.Body = c.body
+	}
+	return r
+}
+
+// commit marks the moment from which nothing can be substituted any more. A
+// connection whose upload may be cut off is closed after the answer: what
+// still comes of it must not be taken for the next request.
+func (c *call) commit(cutOff bool) {
+	c.mu.Lock()
+	c.committed = true
+	c.mu.Unlock()
+	if cutOff {
+		c.w.Header().Set("Connection", "close")
+	}
+}
+
+// conclude fixes how the call ends for its caller; the last word counts.
+func (c *call) conclude(o Outcome, why Reason) { c.outcome, c.reason = o, why }
+
+// end gives back all that the call held, on every path out of the handler, and
+// tells the observer once.
+func (c *call) end() {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.settle(breaker.Ignored)
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	if c.tunnel != nil {
+		c.endTunnel()
+	}
+	if c.broken {
+		c.abort()
+	}
+	c.body.interrupt()
+	if c.cancel != nil {
+		c.cancel(errCallEnded)
+	}
+	c.d.inFlight.Add(-1)
+	c.d.observer.CallDone(Call{
+		Dependency: c.d.name, Method: c.r.Method, Path: c.path,
+		Status: c.status, Outcome: c.outcome, Reason: c.reason,
+		Refused: c.refused, Source: c.source, Age: c.age,
+		Attempts: c.tries, Denied: c.denied, Waited: c.waited,
+		Duration: time.Since(c.start), Stream: c.stream,
+	})
+}
+
+// breakOff notes that an answer ended too early. One that nobody has seen yet,
+// such as that of an attempt to be retried, breaks nothing.
+func (c *call) breakOff(why Reason) {
+	c.mu.Lock()
+	c.broken = c.committed
+	c.mu.Unlock()
+	c.conclude(OutcomeFailed, why)
+}
+
+// abort makes a broken answer look broken. ReverseProxy's panic ends the
+// connection without the end that the framing promised; what the upstream did
+// send goes out before. To an HTTP/1.0 caller the end of the connection is the
+// end of the body, so only a reset can tell.
+func (c *call) abort() {
+	_ = c.rc.Flush()
+	if c.r.ProtoAtLeast(1, 1) {
+		return
+	}
+	conn, _, err := c.rc.Hijack()
+	if err != nil {
+		return
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}
+
+// endTunnel closes an upgraded connection before the call is told as ended.
+func (c *call) endTunnel() {
+	if context.Cause(c.ctx) == errSilent {
+		c.conclude(OutcomeFailed, ReasonTimeout)
+	}
+	_ = c.tunnel.Close()
+}

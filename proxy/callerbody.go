@@ -1,0 +1,102 @@
+package proxy
+
+import (
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// callerBody is the caller's request body. It knows whether the sidecar is
+// waiting for the caller, which decides who is to blame for a timeout. A nil
+// callerBody stands for a request without one. It is safe for concurrent use,
+// with one reader at a time.
+type callerBody struct {
+	src   io.ReadCloser
+	rc    *http.ResponseController
+	limit int64 // bytes still allowed; negative = no limit
+
+	mu      sync.Mutex // guards everything below
+	reading bool
+	err     error // how it ended: io.EOF, errTooLarge, or what the connection said
+}
+
+func newCallerBody(src io.ReadCloser, limit int64, rc *http.ResponseController) *callerBody {
+	if limit <= 0 {
+		limit = -1
+	}
+	return &callerBody{src: src, rc: rc, limit: limit}
+}
+
+// Read reads from the caller. Its errors, io.EOF aside, are the caller's
+// fault.
+func (b *callerBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	if b.err != nil {
+		defer b.mu.Unlock()
+		return 0, b.err
+	}
+	b.reading = true
+	b.mu.Unlock()
+
+	n, err := b.src.Read(p)
+	if b.limit >= 0 {
+		if b.limit -= int64(n); b.limit < 0 {
+			n, err = 0, errTooLarge
+		}
+	}
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reading = false
+	b.err = err
+	return n, err
+}
+
+// Close leaves the body to net/http, which owns the connection.
+func (b *callerBody) Close() error { return nil }
+
+// pending reports whether the sidecar is waiting for the caller at this
+// moment.
+func (b *callerBody) pending() bool {
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.reading
+}
+
+// complete reports whether the body has been read to its end.
+func (b *callerBody) complete() bool {
+	if b == nil {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err == io.EOF
+}
+
+// fault returns what the caller did wrong with its body, or nil.
+func (b *callerBody) fault() error {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == io.EOF {
+		return nil
+	}
+	return b.err
+}
+
+// interrupt ends a read that waits for the caller, and reports whether there
+// was one. The handler must not return while one is under way, since net/http
+// would wait for it. The connection must be closed after the answer.
+func (b *callerBody) interrupt() bool {
+	if !b.pending() {
+		return false
+	}
+	_ = b.rc.SetReadDeadline(time.Unix(1, 0))
+	return true
+}

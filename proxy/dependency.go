@@ -1,0 +1,174 @@
+package proxy
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sidecar/resilience/breaker"
+	"sidecar/resilience/bulkhead"
+	"sidecar/resilience/retry"
+)
+
+// flushInterval bounds how long a slow body of known length is held back.
+// Streams and bodies of unknown length are flushed as they come.
+const flushInterval = 5 * time.Millisecond
+
+// never is how long ago the last call is said to have come before any has.
+const never = 24 * 365 * time.Hour
+
+// Dependency carries the calls to one downstream service through its breaker,
+// bulkhead, deadline, retries and fallback. It is an [http.Handler], safe for
+// concurrent use, and can be given new settings while calls run.
+type Dependency struct {
+	name     string
+	observer Observer
+	store    *Store
+	breaker  *breaker.Breaker
+	bulkhead *bulkhead.Bulkhead
+	budget   *retry.Budget
+	reverse  *httputil.ReverseProxy
+
+	mu      sync.Mutex // serialises Update and Close
+	current atomic.Pointer[runtime]
+
+	created  time.Time
+	inFlight atomic.Int64
+	arrived  atomic.Int64 // when the last call came, in nanoseconds after created
+}
+
+// runtime is what a call reads once, at its arrival, and keeps to its end.
+type runtime struct {
+	settings *Settings
+	pool     *pool
+	target   *target
+}
+
+// New returns a dependency that is ready to serve. The store may be shared; it
+// may be nil when no policy has a stale fallback. Close it when its last call
+// has ended.
+func New(name string, s *Settings, store *Store, o Observer) *Dependency {
+	d := &Dependency{name: name, observer: o, store: store, created: time.Now()}
+	d.arrived.Store(int64(-never))
+	d.breaker = breaker.New(time.Now(), s.Breaker, d.breakerChanged)
+	d.bulkhead = bulkhead.New(s.Bulkhead)
+	d.budget = retry.NewBudget(s.Retry.Budget)
+	d.reverse = &httputil.ReverseProxy{
+		Rewrite:        rewrite,
+		Transport:      roundTripperFunc(attempts),
+		ModifyResponse: modifyResponse,
+		ErrorHandler:   handleError,
+		FlushInterval:  flushInterval,
+		BufferPool:     copyBuffers,
+		// Every failure is told to the observer with its reason.
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	d.current.Store(&runtime{settings: s, pool: newPool(s), target: newTarget(s.Upstream)})
+	return d
+}
+
+// Update gives the dependency new settings, for the calls that arrive from now
+// on. Limits and thresholds take hold in place; a changed upstream gets a new
+// connection pool, a fresh breaker and none of the old one's copies. Calls in
+// flight end under the settings they began with.
+func (d *Dependency) Update(s *Settings) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	old := d.current.Load()
+	next := &runtime{settings: s, pool: old.pool, target: old.target}
+	moved := !s.samePool(old.settings)
+	if moved {
+		next.pool, next.target = newPool(s), newTarget(s.Upstream)
+	}
+	d.current.Store(next)
+	d.breaker.SetPolicy(now, s.Breaker)
+	d.bulkhead.SetPolicy(now, s.Bulkhead)
+	d.budget.SetPolicy(s.Retry.Budget)
+	if moved {
+		d.breaker.Reset(now)
+		old.pool.retire()
+	}
+}
+
+// Close lets idle connections go. Calls still in flight keep theirs to their
+// end.
+func (d *Dependency) Close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.current.Load().pool.retire()
+}
+
+// breakerChanged is the breaker's notice of a change, given with no lock held.
+// When the circuit opens, whoever still waits for a permit is answered at
+// once: while a dependency is sick, waiting helps nobody.
+func (d *Dependency) breakerChanged(t breaker.Transition) {
+	if t.To == breaker.Open {
+		d.bulkhead.Evict(breaker.ErrOpen)
+	}
+	d.observer.BreakerChanged(d.name, t)
+}
+
+// Force holds the breaker open or closed until it is put back to automatic.
+func (d *Dependency) Force(f breaker.Forced) { d.breaker.Force(time.Now(), f) }
+
+// Name returns the dependency's name as the operator wrote it.
+func (d *Dependency) Name() string { return d.name }
+
+// InFlight returns the calls that have not ended, waiting ones included.
+func (d *Dependency) InFlight() int { return int(d.inFlight.Load()) }
+
+// Idle returns how long ago the last call came; very long where none has.
+func (d *Dependency) Idle() time.Duration {
+	return time.Since(d.created) - time.Duration(d.arrived.Load())
+}
+
+// Snapshot is a dependency's state at one moment.
+type Snapshot struct {
+	Name     string
+	Upstream string // userinfo masked
+	Breaker  breaker.Snapshot
+	Bulkhead bulkhead.Snapshot
+}
+
+// Snapshot reads the dependency's state. What follows from the clock, such as
+// the end of a cooldown or a ramp's step, is brought up to date first.
+func (d *Dependency) Snapshot() Snapshot {
+	now := time.Now()
+	return Snapshot{
+		Name:     d.name,
+		Upstream: masked(d.current.Load().settings.Upstream),
+		Breaker:  d.breaker.Snapshot(now),
+		Bulkhead: d.bulkhead.Snapshot(now),
+	}
+}
+
+// masked shows a URL without its secrets.
+func masked(u *url.URL) string {
+	if u.User == nil {
+		return u.String()
+	}
+	c := *u
+	c.User = url.User("xxxxx")
+	return c.String()
+}
+
+// roundTripperFunc makes a function an [http.RoundTripper].
+type roundTripperFunc func(*http.Request) (*http.Response, error)
+
+func (f roundTripperFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// copyBuffers lends the buffers through which bodies are copied.
+var copyBuffers = &bufferPool{sync.Pool{New: func() any { return new([32 << 10]byte) }}}
+
+// bufferPool is an [httputil.BufferPool]; an array pointer goes through the
+// pool without an allocation.
+type bufferPool struct{ pool sync.Pool }
+
+func (p *bufferPool) Get() []byte  { return p.pool.Get().(*[32 << 10]byte)[:] }
+func (p *bufferPool) Put(b []byte) { p.pool.Put((*[32 << 10]byte)(b)) }

@@ -1,0 +1,81 @@
+package proxy
+
+import (
+	"net/http"
+	"time"
+
+	"sidecar/resilience/breaker"
+)
+
+// ServeHTTP carries one call through every stage, outermost first. The order
+// is decided here and nowhere else:
+//
+//	breaker > bulkhead > deadline > retry > transport, else fallback
+//
+// The retry stage is [attempts], the transport of the ReverseProxy that the
+// last line enters. Whatever goes wrong on the way, there or here, ends in
+// [call.degrade], the one fallback path.
+func (d *Dependency) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := d.begin(w, r)
+	defer c.end()
+
+	// What no upstream should see is refused before it can cost anything.
+	if f := c.unacceptable(); f != nil {
+		c.degrade(*f)
+		return
+	}
+
+	// Breaker first: an open circuit costs no permit, no connection and no
+	// waiting, and a sick dependency gets no call that it cannot answer.
+	if err := c.admit(c.start); err != nil {
+		c.degrade(refused(err))
+		return
+	}
+
+	// The deadline runs from arrival, so that waiting, attempts, backoff and
+	// body share one bound; it is started once there is something to bound.
+	c.startDeadline()
+
+	// Bulkhead: however slow the dependency gets, it holds this many calls
+	// and no more. The permit is held until the last byte has gone.
+	slot, err := d.bulkhead.Acquire(c.ctx, c.start, c.permit.RecoveredAt())
+	if err != nil {
+		c.degrade(refused(err))
+		return
+	}
+	defer func() { slot.Release(time.Now()) }()
+
+	// A call that waited was let in by a breaker of some time ago. If the
+	// circuit has changed since, it asks again.
+	if c.waited = slot.Waited(); c.waited > 0 && !c.permit.Live() {
+		if err := c.admit(time.Now()); err != nil {
+			c.degrade(refused(err))
+			return
+		}
+	}
+
+	d.reverse.ServeHTTP(w, c.forward())
+}
+
+// admit asks the breaker for leave to make one attempt.
+func (c *call) admit(now time.Time) error {
+	permit, err := c.d.breaker.Allow(now)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.permit = permit
+	c.mu.Unlock()
+	return nil
+}
+
+// settle tells the breaker what became of the attempt it let go. Only the
+// first verdict on a permit counts, so [call.end] can always add the harmless
+// one.
+func (c *call) settle(o breaker.Outcome) {
+	c.mu.Lock()
+	permit := c.permit
+	c.permit = breaker.Permit{}
+	c.mu.Unlock()
+	permit.Done(time.Now(), o)
+}

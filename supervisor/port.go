@@ -1,0 +1,86 @@
+package supervisor
+
+import (
+	"context"
+	"log"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// headerTimeout bounds how long a caller may take over its request's
+	// headers, so that trickled ones cannot hold a connection for ever.
+	headerTimeout = 10 * time.Second
+	// callerIdle keeps a caller's connection longer than common clients do
+	// (90 s and less), so that they seldom meet one that is just being closed.
+	callerIdle = 3 * time.Minute
+	// maxRequestHeader bounds a request's headers; above it 431.
+	maxRequestHeader = 1 << 20
+	// closeGrace is how long the ends of cut-off calls may take to be told.
+	closeGrace = time.Second
+)
+
+// port is one listening socket with its server. What it serves can change.
+type port struct {
+	listener net.Listener
+	server   *http.Server
+	cutOff   context.CancelFunc // ends every call on this port
+	handler  atomic.Pointer[http.Handler]
+	started  bool
+}
+
+// openPort binds an address without accepting yet; connections wait in the
+// kernel until serve is called.
+func openPort(address string, complaints *log.Logger) (*port, error) {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	p := &port{listener: l}
+	base, cancel := context.WithCancel(context.Background())
+	p.cutOff = cancel
+	p.server = &http.Server{
+		Handler:                      p,
+		ReadHeaderTimeout:            headerTimeout,
+		IdleTimeout:                  callerIdle,
+		MaxHeaderBytes:               maxRequestHeader,
+		ErrorLog:                     complaints,
+		BaseContext:                  func(net.Listener) context.Context { return base },
+		DisableGeneralOptionsHandler: true, // OPTIONS * is the upstream's to answer
+	}
+	return p, nil
+}
+
+// ServeHTTP hands a request to whatever the port serves at this moment.
+func (p *port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	(*p.handler.Load()).ServeHTTP(w, r)
+}
+
+// serve makes h what the port serves, and starts accepting the first time.
+func (p *port) serve(h http.Handler) {
+	p.handler.Store(&h)
+	if !p.started {
+		p.started = true
+		go func() { _ = p.server.Serve(p.listener) }() // ends with ErrServerClosed
+	}
+}
+
+// drain stops accepting, lets calls end for at most patience, and closes.
+func (p *port) drain(patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_ = p.server.Shutdown(ctx)
+	p.close()
+}
+
+// close ends every call and connection on this port.
+func (p *port) close() {
+	p.cutOff()
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	_ = p.server.Shutdown(ctx)
+	_ = p.server.Close()
+	_ = p.listener.Close() // for one that never began to serve
+}

@@ -1,0 +1,270 @@
+// Package supervisor runs the dependencies of a configuration: their
+// listeners, their servers and the proxies behind them.
+//
+// [Supervisor.Apply] brings a new configuration into force in three steps: a
+// pure comparison says what differs, the preparation does everything that can
+// fail and changes nothing, the commit cannot fail. So a reload is all or
+// nothing, and what did not change is not touched: open circuits keep their
+// expiry, and queues, streams, copies and counters live on.
+//
+// A listener belongs to its address, not to a dependency. When two
+// dependencies swap ports, or a new one takes the port of one that leaves, the
+// socket stays open and only what stands behind it changes.
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sidecar/config"
+	"sidecar/proxy"
+	"sidecar/resilience/breaker"
+)
+
+// quiet is how long no call may have come before a drain counts as done.
+const quiet = time.Second
+
+// ErrUnknown is returned for the name of no running dependency.
+var ErrUnknown = errors.New("no dependency has this name")
+
+// Options are what the supervisor needs of the rest of the process. All fields
+// are required, but for the two that say otherwise.
+type Options struct {
+	Observer proxy.Observer
+	Added    func(dependency string) // called before its first call; may be nil
+	Removed  func(dependency string) // called after its last call; may be nil
+	Admin    http.Handler            // what admin.listen serves
+	Metrics  http.Handler            // what metrics.listen serves
+	ErrorLog *log.Logger             // for what net/http's servers complain of
+}
+
+// Supervisor is safe for concurrent use.
+type Supervisor struct {
+	o        Options
+	store    *proxy.Store
+	draining atomic.Bool
+	leaving  sync.WaitGroup // removed ports and dependencies on their way out
+
+	mu      sync.Mutex // serialises Apply and Close; guards ports
+	ports   map[string]*port
+	current atomic.Pointer[running] // read by anyone
+}
+
+// running is one configuration in force.
+type running struct {
+	config       *config.Config
+	dependencies []dependency // in the order of the file
+}
+
+type dependency struct {
+	config config.Dependency
+	proxy  *proxy.Dependency
+}
+
+// New returns a supervisor that runs nothing yet.
+func New(o Options) *Supervisor {
+	s := &Supervisor{o: o, store: proxy.NewStore(0, 0), ports: map[string]*port{}}
+	s.current.Store(&running{})
+	return s
+}
+
+// Apply brings a configuration into force, or returns an error and leaves the
+// one in force untouched. A port that cannot be bound is such an error.
+func (s *Supervisor) Apply(c *config.Config) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := compare(s.current.Load(), c)
+	opened, err := s.prepare(c)
+	if err != nil {
+		return err
+	}
+	s.commit(c, p, opened)
+	return nil
+}
+
+// prepare opens every listener that the configuration needs and that is not
+// open yet.
+func (s *Supervisor) prepare(c *config.Config) (map[string]*port, error) {
+	opened := map[string]*port{}
+	for _, l := range listeners(c) {
+		if s.ports[l.address] != nil || opened[l.address] != nil {
+			continue
+		}
+		p, err := openPort(l.address, s.o.ErrorLog)
+		if err != nil {
+			for _, p := range opened {
+				_ = p.listener.Close()
+			}
+			return nil, fmt.Errorf("%s cannot listen on %s: %w; free the port or choose another", l.owner, l.address, err)
+		}
+		opened[l.address] = p
+	}
+	return opened, nil
+}
+
+// commit puts the new configuration in the place of the old one.
+func (s *Supervisor) commit(c *config.Config, p plan, opened map[string]*port) {
+	s.store.Resize(c.Cache.MaxBytes, c.Cache.MaxObjectBytes)
+	next := &running{config: c}
+	handlers := map[string]http.Handler{}
+	for _, l := range listeners(c) {
+		handlers[l.address] = map[string]http.Handler{ownerAdmin: s.o.Admin, ownerMetrics: s.o.Metrics}[l.owner]
+	}
+	for _, d := range c.Dependencies {
+		r := dependency{config: d, proxy: p.kept[d.Name]}
+		switch {
+		case r.proxy == nil:
+			if s.o.Added != nil {
+				s.o.Added(d.Name)
+			}
+			r.proxy = proxy.New(d.Name, settings(d), s.store, s.o.Observer)
+		case p.changed[d.Name]:
+			r.proxy.Update(settings(d))
+		}
+		handlers[d.Listen] = r.proxy
+		next.dependencies = append(next.dependencies, r)
+	}
+	for address, port := range opened {
+		s.ports[address] = port
+	}
+	for address, port := range s.ports {
+		if h := handlers[address]; h != nil {
+			port.serve(h)
+			continue
+		}
+		delete(s.ports, address)
+		s.leaving.Go(func() { port.drain(c.Shutdown.DrainTimeout) })
+	}
+	s.current.Store(next)
+	for _, gone := range p.removed {
+		s.leaving.Go(func() { s.retire(gone, c.Shutdown.DrainTimeout) })
+	}
+}
+
+// retire lets a removed dependency's calls end and then forgets it.
+func (s *Supervisor) retire(d *proxy.Dependency, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	waitUntil(ctx, func() bool { return d.InFlight() == 0 })
+	d.Close()
+	if s.o.Removed != nil && !s.runs(d.Name()) {
+		s.o.Removed(d.Name())
+	}
+}
+
+// runs reports whether a dependency of this name is in force.
+func (s *Supervisor) runs(name string) bool {
+	_, err := s.find(name)
+	return err == nil
+}
+
+// Running is a dependency as the admin and the metrics see it.
+type Running struct {
+	Listen string
+	proxy.Snapshot
+}
+
+// Dependencies returns the state of each dependency, in the order of the file.
+func (s *Supervisor) Dependencies() []Running {
+	now := s.current.Load().dependencies
+	all := make([]Running, len(now))
+	for i, d := range now {
+		all[i] = Running{Listen: d.config.Listen, Snapshot: d.proxy.Snapshot()}
+	}
+	return all
+}
+
+// Snapshots returns the state of each dependency without its listener.
+func (s *Supervisor) Snapshots() []proxy.Snapshot {
+	now := s.current.Load().dependencies
+	all := make([]proxy.Snapshot, len(now))
+	for i, d := range now {
+		all[i] = d.proxy.Snapshot()
+	}
+	return all
+}
+
+// Store returns the state of the store of stale copies.
+func (s *Supervisor) Store() proxy.StoreSnapshot { return s.store.Snapshot() }
+
+// Config returns the configuration in force, or nil before the first.
+func (s *Supervisor) Config() *config.Config { return s.current.Load().config }
+
+// Force holds a dependency's breaker open or closed, or puts it back to
+// automatic.
+func (s *Supervisor) Force(name string, f breaker.Forced) error {
+	d, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	d.Force(f)
+	return nil
+}
+
+func (s *Supervisor) find(name string) (*proxy.Dependency, error) {
+	for _, d := range s.current.Load().dependencies {
+		if d.config.Name == name {
+			return d.proxy, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %q", ErrUnknown, name)
+}
+
+// Ready reports whether every listener accepts and no drain has begun. What
+// the upstreams do does not matter: an app must start, and keep its place,
+// while a dependency is sick.
+func (s *Supervisor) Ready() bool {
+	return s.current.Load().config != nil && !s.draining.Load()
+}
+
+// Drain waits until nothing is in flight and no call has come for a second, or
+// until ctx ends. Listeners keep accepting meanwhile, so that an app that ends
+// together with the sidecar still gets its last calls out.
+func (s *Supervisor) Drain(ctx context.Context) {
+	s.draining.Store(true)
+	waitUntil(ctx, func() bool {
+		for _, d := range s.current.Load().dependencies {
+			if d.proxy.InFlight() > 0 || d.proxy.Idle() < quiet {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Close ends everything: listeners, connections, streams and upgraded
+// connections.
+func (s *Supervisor) Close() {
+	s.draining.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for address, port := range s.ports {
+		port.close()
+		delete(s.ports, address)
+	}
+	for _, d := range s.current.Load().dependencies {
+		d.proxy.Close()
+	}
+	s.leaving.Wait()
+	s.store.Close()
+}
+
+// waitUntil polls, since what it waits for is told by counters of the hot
+// path, which should not have to tell.
+func waitUntil(ctx context.Context, done func() bool) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
