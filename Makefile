@@ -1,0 +1,28 @@
+# make check is what CI runs; the other targets are its parts.
+.PHONY: check build test lint fmt fuzz bench demo
+
+check:
+	bash .ci/run
+
+build:
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o sidecar ./cmd/sidecar
+
+test:
+	go test ./...
+
+lint:
+	go tool -modfile=tools/go.mod golangci-lint run ./...
+
+fmt:
+	gofmt -w .
+
+# Each fuzz target for a minute; longer: make fuzz FUZZTIME=30m
+FUZZTIME ?= 1m
+fuzz:
+	go test ./config -run '^$$' -fuzz FuzzParse -fuzztime $(FUZZTIME)
+
+bench:
+	go test ./resilience/... -run '^$$' -bench . -benchmem
+
+demo:
+	go run ./cmd/sidecar demo
