@@ -49,7 +49,7 @@ func TestSampleShowsDefaults(t *testing.T) {
 	}
 	route := Route{Match: Match{Methods: []string{"POST"}, Path: "/charges"}, Policy: d.Policy}
 	route.Timeout = 3 * time.Second
-	route.Fallback = nil
+	route.Fallback, route.OwnFallback = nil, true
 	d.Routes = []Route{route}
 
 	if !reflect.DeepEqual(got, want) {

@@ -55,6 +55,10 @@ func encode(v reflect.Value, r rule) *yaml.Node {
 			x.Body = nil // it is in the file
 		}
 		return encodeStruct(reflect.ValueOf(x))
+	case Route:
+		if !x.OwnFallback {
+			return encodeStruct(v, "fallback") // written out, it would be the route's own
+		}
 	}
 	switch v.Kind() {
 	case reflect.Struct:
@@ -79,11 +83,11 @@ func encode(v reflect.Value, r rule) *yaml.Node {
 	}
 }
 
-func encodeStruct(v reflect.Value) *yaml.Node {
+func encodeStruct(v reflect.Value, without ...string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for _, f := range fieldsOf(v.Type()) {
 		fv := v.FieldByIndex(f.index)
-		if fv.IsZero() && (f.rule.omitEmpty || fv.Kind() == reflect.Pointer) {
+		if slices.Contains(without, f.key) || fv.IsZero() && (f.rule.omitEmpty || fv.Kind() == reflect.Pointer) {
 			continue
 		}
 		n.Content = append(n.Content, text(f.key), encode(fv, f.rule))

@@ -164,23 +164,7 @@ func (s *Supervisor) runs(name string) bool {
 	return err == nil
 }
 
-// Running is a dependency as the admin and the metrics see it.
-type Running struct {
-	Listen string
-	proxy.Snapshot
-}
-
-// Dependencies returns the state of each dependency, in the order of the file.
-func (s *Supervisor) Dependencies() []Running {
-	now := s.current.Load().dependencies
-	all := make([]Running, len(now))
-	for i, d := range now {
-		all[i] = Running{Listen: d.config.Listen, Snapshot: d.proxy.Snapshot()}
-	}
-	return all
-}
-
-// Snapshots returns the state of each dependency without its listener.
+// Snapshots returns the state of each dependency, in the order of the file.
 func (s *Supervisor) Snapshots() []proxy.Snapshot {
 	now := s.current.Load().dependencies
 	all := make([]proxy.Snapshot, len(now))
@@ -188,6 +172,16 @@ func (s *Supervisor) Snapshots() []proxy.Snapshot {
 		all[i] = d.proxy.Snapshot()
 	}
 	return all
+}
+
+// Listen returns the address of a dependency's listener, or "" for an unknown
+// name.
+func (s *Supervisor) Listen(name string) string {
+	d, err := s.find(name)
+	if err != nil {
+		return ""
+	}
+	return d.config.Listen
 }
 
 // Store returns the state of the store of stale copies.
@@ -203,17 +197,17 @@ func (s *Supervisor) Force(name string, f breaker.Forced) error {
 	if err != nil {
 		return err
 	}
-	d.Force(f)
+	d.proxy.Force(f)
 	return nil
 }
 
-func (s *Supervisor) find(name string) (*proxy.Dependency, error) {
+func (s *Supervisor) find(name string) (dependency, error) {
 	for _, d := range s.current.Load().dependencies {
 		if d.config.Name == name {
-			return d.proxy, nil
+			return d, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: %q", ErrUnknown, name)
+	return dependency{}, fmt.Errorf("%w: %q", ErrUnknown, name)
 }
 
 // Ready reports whether every listener accepts and no drain has begun. What

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 //go:embed demo.yaml
@@ -92,8 +93,9 @@ func demo(ctx context.Context, out io.Writer) error {
 		upstreams = append(upstreams, u)
 	}
 
-	cmd := runCommand()
-	if err := cmd.ParseFlags([]string{"--config", path}); err != nil {
+	flags := pflag.NewFlagSet("demo", pflag.ContinueOnError)
+	settings := processFlags(flags)
+	if err := flags.Parse([]string{"--config", path}); err != nil {
 		return err
 	}
 	ctx, end := context.WithCancel(ctx)
@@ -106,7 +108,7 @@ func demo(ctx context.Context, out io.Writer) error {
 			load.Go(func() { newDemoLoad(u, fmt.Sprintf("http://127.0.0.1:%d/demo", 7001+i), out).run(ctx) })
 		}
 	}
-	err = runWith(ctx, cmd, started)
+	err = serve(ctx, settings, started)
 	end()
 	return err
 }

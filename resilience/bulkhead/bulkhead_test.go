@@ -3,100 +3,11 @@ package bulkhead
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
-
-// call is one Acquire in a goroutine of its own.
-type call struct {
-	began  time.Time
-	slot   Slot
-	err    error
-	after  time.Duration // from arrival to the end of Acquire
-	ended  atomic.Bool
-	cancel context.CancelCauseFunc
-}
-
-// start begins an Acquire and returns once it has ended or waits.
-func start(t *testing.T, b *Bulkhead) *call {
-	t.Helper()
-	return startRecovered(t, b, time.Time{})
-}
-
-func startRecovered(t *testing.T, b *Bulkhead, recovered time.Time) *call {
-	t.Helper()
-	ctx, cancel := context.WithCancelCause(t.Context())
-	c := &call{began: time.Now(), cancel: cancel}
-	go func() {
-		c.slot, c.err = b.Acquire(ctx, c.began, recovered)
-		c.after = time.Since(c.began)
-		c.ended.Store(true)
-	}()
-	synctest.Wait()
-	return c
-}
-
-// gauge counts the calls inside and remembers the most.
-type gauge struct {
-	mu        sync.Mutex
-	now, peak int
-}
-
-func (g *gauge) add(n int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.now += n
-	g.peak = max(g.peak, g.now)
-}
-
-func (c *call) wantRunning(t *testing.T, after time.Duration) {
-	t.Helper()
-	synctest.Wait()
-	if !c.ended.Load() || c.err != nil {
-		t.Fatalf("call does not run: ended %v, error %v", c.ended.Load(), c.err)
-	}
-	if c.after != after {
-		t.Fatalf("permit after %v, want %v", c.after, after)
-	}
-}
-
-func (c *call) wantWaiting(t *testing.T) {
-	t.Helper()
-	synctest.Wait()
-	if c.ended.Load() {
-		t.Fatalf("call does not wait: ended with error %v", c.err)
-	}
-}
-
-func (c *call) wantErr(t *testing.T, want error, after time.Duration) {
-	t.Helper()
-	synctest.Wait()
-	if !c.ended.Load() || !errors.Is(c.err, want) {
-		t.Fatalf("ended %v with error %v, want %v", c.ended.Load(), c.err, want)
-	}
-	if c.after != after {
-		t.Fatalf("error after %v, want %v", c.after, after)
-	}
-}
-
-func wantSnapshot(t *testing.T, b *Bulkhead, want Snapshot) {
-	t.Helper()
-	synctest.Wait()
-	if got := b.Snapshot(time.Now()); got != want {
-		t.Fatalf("snapshot\n got %+v\nwant %+v", got, want)
-	}
-}
-
-func wantIdle(t *testing.T, b *Bulkhead) {
-	t.Helper()
-	synctest.Wait()
-	if s := b.Snapshot(time.Now()); s.InUse != 0 || s.Waiting != 0 || s.OldestWait != 0 {
-		t.Fatalf("bulkhead is not idle: %+v", s)
-	}
-}
 
 // Field case B4: with max 3 and q 3, seven calls at once are six that run and
 // one refused; with q 0, four are three and one.
@@ -126,13 +37,13 @@ func TestQueueArithmetic(t *testing.T) {
 			}
 			wantSnapshot(t, b, Snapshot{Limit: 3, MaxConcurrent: 3, InUse: 3, Waiting: tt.waiting, MaxWaiting: tt.waiting})
 			time.Sleep(time.Second)
+			wantIdle(t, b)
 			if got := int(ran.Load()); got != tt.run {
 				t.Fatalf("q %d: %d ran, want %d", tt.waiting, got, tt.run)
 			}
 			if inside.peak != 3 {
 				t.Fatalf("q %d: peak of %d at once, want 3", tt.waiting, inside.peak)
 			}
-			wantIdle(t, b)
 		})
 	}
 }
@@ -146,7 +57,7 @@ func TestQueueTimeout(t *testing.T) {
 		second := start(t, b)
 		time.Sleep(150*time.Millisecond - 1)
 		first.wantWaiting(t)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		first.wantErr(t, ErrQueueTimeout, 250*time.Millisecond)
 		second.wantWaiting(t)
 		wantSnapshot(t, b, Snapshot{Limit: 1, MaxConcurrent: 1, InUse: 1, Waiting: 1, MaxWaiting: 2, OldestWait: 150 * time.Millisecond})
@@ -289,20 +200,4 @@ func TestReleaseCountsOnce(t *testing.T) {
 		t.Errorf("Waited = %v on the zero Slot, want 0", zero.Waited())
 	}
 	wantInUse(t, b, 0)
-}
-
-func mustAcquire(t *testing.T, b *Bulkhead, now time.Time) *Slot {
-	t.Helper()
-	slot, err := b.Acquire(t.Context(), now, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &slot
-}
-
-func wantInUse(t *testing.T, b *Bulkhead, want int) {
-	t.Helper()
-	if got := b.Snapshot(time.Now()).InUse; got != want {
-		t.Fatalf("in use %d, want %d", got, want)
-	}
 }

@@ -35,7 +35,7 @@ func drawPolicy(t *rapid.T) Policy {
 	p := Policy{
 		MaxConcurrent: rapid.IntRange(1, 7).Draw(t, "max"),
 		MaxWaiting:    rapid.IntRange(0, 6).Draw(t, "waiting"),
-		Ramp:          rapid.SampledFrom([]time.Duration{0, 1, 3, 10}).Draw(t, "ramp") * rampUnit,
+		Ramp:          rapid.SampledFrom([]time.Duration{0, rampUnit, 3 * rampUnit, 10 * rampUnit}).Draw(t, "ramp"),
 	}
 	if ms := rapid.SampledFrom([]int{0, 1, 30, 200}).Draw(t, "timeout"); ms > 0 {
 		p.QueueTimeout = time.Duration(ms)*tick + offTick

@@ -36,9 +36,8 @@ func (r ramp) next(now time.Time, full int) time.Time {
 		return time.Time{}
 	}
 	// The smallest elapsed with (full-1)·elapsed ≥ (steps+1)·span. It is at
-	// most span, as steps < full-1, so the quotient fits.
-	hi, lo := bits.Mul64(r.steps(now, full)+1, uint64(r.span))
-	elapsed, rest := bits.Div64(hi, lo, uint64(full-1))
+	// most span, as steps < full-1.
+	elapsed, rest := mulDiv(r.steps(now, full)+1, int64(r.span), int64(full-1))
 	if rest > 0 {
 		elapsed++
 	}
@@ -46,11 +45,17 @@ func (r ramp) next(now time.Time, full int) time.Time {
 }
 
 // steps returns how many steps the running ramp has taken by now: the whole
-// part of (full-1)·elapsed/span, which is below full-1. The product has 128
-// bits, so no setting overflows it.
-func (r ramp) steps(now time.Time, full int) uint64 {
-	elapsed := max(now.Sub(r.from), 0)
-	hi, lo := bits.Mul64(uint64(full-1), uint64(elapsed))
-	whole, _ := bits.Div64(hi, lo, uint64(r.span))
+// part of (full-1)·elapsed/span, which is below full-1.
+func (r ramp) steps(now time.Time, full int) int64 {
+	whole, _ := mulDiv(int64(full-1), int64(max(now.Sub(r.from), 0)), int64(r.span))
 	return whole
+}
+
+// mulDiv returns a·b/c and the remainder. The product has 128 bits, so no
+// setting overflows it; a and b must be at least 0, c above 0, and the
+// quotient below 2⁶³.
+func mulDiv(a, b, c int64) (whole, rest int64) {
+	hi, lo := bits.Mul64(uint64(a), uint64(b)) //nolint:gosec // Not negative, see above.
+	quo, rem := bits.Div64(hi, lo, uint64(c))  //nolint:gosec // Positive, see above.
+	return int64(quo), int64(rem)              //nolint:gosec // Below 2⁶³, see above.
 }

@@ -229,7 +229,7 @@ func TestChangedRampRecomputesFromTheSameStart(t *testing.T) {
 		b.SetPolicy(time.Now(), p)
 		time.Sleep(3500*time.Millisecond - 1)
 		waiter.wantWaiting(t)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		waiter.wantRunning(t, 4*time.Second)
 		limit(2)
 		p.Ramp = 8 * time.Second // Half over.
