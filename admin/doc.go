@@ -1,0 +1,35 @@
+// Package admin is the sidecar's own web server: a status page, an API to read
+// state and to control it, and the addresses that Prometheus and Kubernetes
+// ask. [New] serves the admin listener, [NewMetrics] the metrics listener,
+// which is read-only and may be reached from other machines.
+//
+//	GET  /                                  the status page
+//	GET  /api/dependencies                  {"dependencies":[…]}, in the order of the configuration
+//	GET  /api/dependencies/{name}           one of them
+//	POST /api/dependencies/{name}/breaker   {"force":"open"|"closed"|"auto"}; answers the dependency
+//	GET  /api/config                        the effective configuration as YAML, secrets masked
+//	POST /api/reload                        answers when applied: 200, or 422 with the faults
+//	GET  /api/events                        transitions and reloads as server-sent events
+//	GET  /metrics /livez /readyz            for machines; the only ones on the metrics listener
+//	GET  /debug/pprof/                      only with Options.Pprof
+//
+// HEAD is answered wherever GET is. Times are RFC 3339 in UTC with
+// microseconds, durations are seconds. open_until is null unless the circuit is
+// open by its rules; the latencies, of about the last minute, are null when no
+// call ended in it.
+//
+// Errors are application/problem+json (RFC 9457) with status, title and detail.
+// The 422 of a reload also has "error", the whole text, and "faults", a list of
+// {"file","line","key","message"} that is empty where the fault is not in the
+// file, such as a port that is taken.
+//
+// # What keeps others out
+//
+// The admin listener is bound to loopback, but so can be a browser's page from
+// anywhere. Hence every request must name a loopback Host (127.0.0.0/8, [::1]
+// or localhost), which a page that rebinds its DNS name cannot; and a request
+// that changes something must not come from another origin, as told by
+// Sec-Fetch-Site or Origin. Both are answered with 403. Bodies of writes must
+// be JSON. No answer may be stored, framed or guessed at, and the page allows
+// itself no script.
+package admin
