@@ -65,8 +65,8 @@ func builtin() Dependency {
 	}
 }
 
-// DefaultSlowCall, DefaultStale and DefaultStatic return what the keys inside
-// a slow_call, stale or static mapping start from once it is present.
+// DefaultSlowCall returns the values of an empty "slow_call" mapping: what its
+// keys start from once it is present.
 func DefaultSlowCall() SlowCall { return SlowCall{After: time.Second, Ratio: 0.8} }
 
 // DefaultStale returns the values of an empty "stale" mapping.
@@ -80,7 +80,7 @@ func DefaultStatic() Static { return Static{Status: 200} }
 func (d *Dependency) resolve() {
 	d.Policy.resolve()
 	for i := range d.Routes {
-		d.Routes[i].Policy.resolve()
+		d.Routes[i].resolve()
 	}
 	if d.Breaker.SlowCall != nil && d.Breaker.SlowCall.Ratio == 0 {
 		d.Breaker.SlowCall = nil

@@ -78,7 +78,7 @@ func (d *decoder) checkLimits(c *Config, p Process) {
 	concurrent, files := 0, uint64(spareFiles)
 	for _, dep := range c.Dependencies {
 		concurrent += dep.Bulkhead.MaxConcurrent
-		files += 2*uint64(dep.Bulkhead.MaxConcurrent) + uint64(dep.Bulkhead.MaxWaiting)
+		files += 2*uint64(dep.Bulkhead.MaxConcurrent) + uint64(dep.Bulkhead.MaxWaiting) //nolint:gosec // neither is negative
 	}
 	const key = "limits.max_concurrent"
 	if limit := c.Limits.MaxConcurrent; limit > 0 && concurrent > limit {

@@ -73,7 +73,7 @@ func (r *rig) ports(n int) []string {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		defer l.Close() //nolint:errcheck // only its number is wanted
+		defer l.Close()
 		all = append(all, l.Addr().String())
 	}
 	return all

@@ -125,7 +125,7 @@ func TestReloadLines(t *testing.T) {
 	log, out := jsonLog(t)
 	tele := New(Options{Log: log})
 	tele.ReloadSucceeded(time.Now())
-	tele.ReloadFailed(time.Now(), errors.New("a.yaml:1: x: bad\na.yaml:2: y: bad\n"))
+	tele.ReloadFailed(time.Now(), errors.New("a.yaml:1: x: bad\na.yaml:2: y: bad\n")) //nolint:revive // as an error of many lines comes
 	got := out.lines(t)
 	if len(got) != 2 || got[0]["msg"] != "configuration reloaded" || got[0]["level"] != "info" {
 		t.Fatalf("lines are %v", got)

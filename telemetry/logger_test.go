@@ -97,7 +97,8 @@ func TestLogCannotSteerATerminal(t *testing.T) {
 			t.Errorf("%s: an ordinary letter was changed in %q", format, line)
 		}
 		var entry struct{ Path string }
-		if err := json.Unmarshal([]byte(line[strings.Index(line, "{"):]), &entry); err != nil {
+		_, fields, _ := strings.Cut(line, "{")
+		if err := json.Unmarshal([]byte("{"+fields), &entry); err != nil {
 			t.Fatalf("%s: %v", format, err)
 		}
 		if want := strings.ReplaceAll(hostile, "\xff", "\uFFFD"); entry.Path != want {

@@ -59,7 +59,7 @@ func TestReport(t *testing.T) {
 		if got := lines(); got != nil {
 			t.Errorf("too early: %v", got)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		line := func(name string, calls, failed, refused, fallback float64) map[string]any {
 			l := map[string]any{"dependency": name, "calls": calls, "failed": failed, "refused": refused, "fallback": fallback}
 			if name == "a" {

@@ -188,15 +188,15 @@ func (b *Breaker) Reset(now time.Time) {
 func (b *Breaker) Force(now time.Time, f Forced) {
 	b.mu.Lock()
 	now = b.advance(now)
-	switch {
-	case f == Auto:
+	switch f {
+	case Auto:
 		b.forced = Auto
 		b.restart(now, "back to automatic")
-	case f == b.forced: // it holds already
-	case f == ForcedOpen:
+	case b.forced: // it holds already
+	case ForcedOpen:
 		b.forced = ForcedOpen
 		b.enter(now, Open, "forced open", time.Time{})
-	case f == ForcedClosed:
+	case ForcedClosed:
 		b.forced = ForcedClosed
 		b.restart(now, "forced closed")
 	}
