@@ -5,10 +5,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"sidecar/config"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -18,10 +21,21 @@ func run(args []string) int {
 	root := rootCommand()
 	root.SetArgs(args)
 	if err := root.ExecuteContext(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "sidecar: "+err.Error())
+		complain(err)
 		return 1
 	}
 	return 0
+}
+
+// complain prints an error. The faults of a file stand for themselves, a line
+// each, so that editors find their places.
+func complain(err error) {
+	var faults config.Faults
+	if errors.As(err, &faults) {
+		fmt.Fprintln(os.Stderr, faults.Error())
+		return
+	}
+	fmt.Fprintln(os.Stderr, "sidecar: "+err.Error())
 }
 
 // rootCommand is the command line as a whole. Without a command it runs the

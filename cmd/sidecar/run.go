@@ -182,7 +182,7 @@ func (s *sidecar) drain(stop <-chan os.Signal) error {
 		case <-stop:
 			s.log.Warn("ended by a second signal")
 			_ = s.log.Sync()
-			os.Exit(1)
+			os.Exit(0) // asked for twice, it is no failure
 		case <-ctx.Done():
 		}
 	}()
