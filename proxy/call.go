@@ -16,6 +16,7 @@ var (
 	errTimeout   = errors.New("the call's timeout passed")
 	errAttempt   = errors.New("the attempt's timeout passed")
 	errSilent    = errors.New("the stream was silent for its idle timeout")
+	errLeft      = errors.New("the caller went away")
 	errStalled   = errors.New("the caller stopped sending its request body")
 	errTooLarge  = errors.New("the request body is larger than max_request_bytes")
 	errCallEnded = errors.New("the call has ended")
@@ -78,6 +79,9 @@ func (d *Dependency) begin(w http.ResponseWriter, r *http.Request) *call {
 		outcome: OutcomeCanceled, reason: ReasonCanceled, status: statusCanceled,
 	}
 	c.policy, c.route = c.run.settings.match(r.Method, c.path)
+	if r.Body != nil && r.Body != http.NoBody {
+		c.body = newCallerBody(r.Body, c.policy.MaxRequestBytes, c.rc)
+	}
 	d.budget.Call(c.start)
 	return c
 }
@@ -124,11 +128,10 @@ func (c *call) remaining(now time.Time) (left time.Duration, ok bool) {
 // context, with a body that knows whom it waits for.
 func (c *call) forward() *http.Request {
 	r := c.r.WithContext(c.ctx)
-	if r.Body != nil && r.Body != http.NoBody {
+	if c.body != nil {
 		// Without this, net/http reads the rest of the request before it
 		// sends an early answer, which a slow upload would delay for ever.
 		_ = c.rc.EnableFullDuplex()
-		c.body = newCallerBody(r.Body, c.policy.MaxRequestBytes, c.rc)
 		r.Body = c.body
 	}
 	return r

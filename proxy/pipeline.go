@@ -38,8 +38,11 @@ func (d *Dependency) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	// Bulkhead: however slow the dependency gets, it holds this many calls
 	// and no more. The permit is held until the last byte has gone.
+	unwatch := c.watchCaller()
 	slot, err := d.bulkhead.Acquire(c.ctx, c.start, c.permit.RecoveredAt())
+	unwatch()
 	if err != nil {
+		c.waited = time.Since(c.start)
 		c.degrade(refused(err))
 		return
 	}
@@ -47,7 +50,8 @@ func (d *Dependency) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	// A call that waited was let in by a breaker of some time ago. If the
 	// circuit has changed since, it asks again.
-	if c.waited = slot.Waited(); c.waited > 0 && !c.permit.Live() {
+	c.waited = slot.Waited()
+	if c.waited > 0 && !c.permit.Live() {
 		if err := c.admit(time.Now()); err != nil {
 			c.degrade(refused(err))
 			return

@@ -66,7 +66,7 @@ func NewStore(maxBytes, maxObject int64) *Store {
 	s := &Store{}
 	s.maxObject.Store(maxObject)
 	s.entries = otter.Must(&otter.Options[string, entry]{
-		MaximumWeight: uint64(max(0, maxBytes)),                                   //nolint:gosec // not negative
+		MaximumWeight: uint64(max(1, maxBytes)),                                   //nolint:gosec // not negative
 		Weigher:       func(_ string, e entry) uint32 { return uint32(e.size()) }, //nolint:gosec // bounded by maxObject and the header limit
 		OnDeletion: func(e otter.DeletionEvent[string, entry]) {
 			if e.WasEvicted() {

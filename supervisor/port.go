@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"sidecar/proxy"
 )
 
 const (
@@ -48,6 +50,7 @@ func openPort(address string, complaints *log.Logger) (*port, error) {
 		MaxHeaderBytes:               maxRequestHeader,
 		ErrorLog:                     complaints,
 		BaseContext:                  func(net.Listener) context.Context { return base },
+		ConnContext:                  proxy.ConnContext,
 		DisableGeneralOptionsHandler: true, // OPTIONS * is the upstream's to answer
 	}
 	return p, nil
