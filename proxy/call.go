@@ -64,6 +64,7 @@ type call struct {
 	mu        sync.Mutex // guards everything below
 	permit    breaker.Permit
 	committed bool // response headers are on their way: nothing can be substituted
+	hurried   bool // the caller's connection has a write deadline
 	ended     bool // the handler has returned: the connection is no longer ours
 }
 
@@ -102,18 +103,18 @@ const unblockGrace = 100 * time.Millisecond
 // expire ends the call at its deadline. Whoever it was waiting for is to
 // blame: a caller that stopped sending, or the upstream.
 func (c *call) expire() {
-	if c.body.pending() {
-		c.cancel(errStalled)
-		c.body.interrupt()
-		return
-	}
-	c.cancel(errTimeout)
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.committed && !c.ended {
 		// A caller that does not read would hold its permit for ever.
-		_ = c.rc.SetWriteDeadline(time.Now().Add(unblockGrace))
+		c.hurried = c.rc.SetWriteDeadline(time.Now().Add(unblockGrace)) == nil
 	}
+	c.mu.Unlock()
+	if c.body.pending() {
+		c.cancel(errStalled)
+	} else {
+		c.cancel(errTimeout)
+	}
+	c.body.interrupt()
 }
 
 // remaining returns the time left until the deadline; ok is false without one.
@@ -161,6 +162,10 @@ func (c *call) end() {
 	c.settle(breaker.Ignored)
 	c.mu.Lock()
 	c.ended = true
+	if c.hurried {
+		// The caller did read after all: its next call is on this connection.
+		_ = c.rc.SetWriteDeadline(time.Time{})
+	}
 	c.mu.Unlock()
 	if c.tunnel != nil {
 		c.endTunnel()

@@ -1,10 +1,12 @@
 package proxy
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
 	"sidecar/resilience/breaker"
+	"sidecar/resilience/bulkhead"
 )
 
 // ServeHTTP carries one call through every stage, outermost first. The order
@@ -42,7 +44,9 @@ func (d *Dependency) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	slot, err := d.bulkhead.Acquire(c.ctx, c.start, c.permit.RecoveredAt())
 	unwatch()
 	if err != nil {
-		c.waited = time.Since(c.start)
+		if !errors.Is(err, bulkhead.ErrFull) {
+			c.waited = time.Since(c.start)
+		}
 		c.degrade(refused(err))
 		return
 	}
