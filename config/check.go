@@ -24,6 +24,8 @@ func (d *decoder) check(v reflect.Value, path string) {
 		d.checkBody(p, path)
 	case *Match:
 		d.checkMatch(p, path)
+	case *TLS:
+		d.resolveFiles(p)
 	}
 }
 

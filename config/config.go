@@ -81,9 +81,9 @@ func (d Dependency) Equal(o Dependency) bool { return reflect.DeepEqual(d, o) }
 
 // TLS is how the upstream is spoken to on https.
 type TLS struct {
-	CAFile             string `yaml:"ca_file" doc:"PEM file of the authorities to trust; empty = the system's"`
-	CertFile           string `yaml:"cert_file" doc:"PEM file of the client certificate"`
-	KeyFile            string `yaml:"key_file" doc:"PEM file of the client certificate's key"`
+	CAFile             string `yaml:"ca_file" doc:"PEM file of the authorities to trust, relative to the configuration's folder; empty = the system's; read anew when it changes"`
+	CertFile           string `yaml:"cert_file" doc:"PEM file of the client certificate; read anew when it changes"`
+	KeyFile            string `yaml:"key_file" doc:"PEM file of the client certificate's key; read anew when it changes"`
 	ServerName         string `yaml:"server_name" doc:"name the certificate must carry; empty = the upstream's host"`
 	MinVersion         string `yaml:"min_version" rule:"any,oneof=1.2|1.3" doc:"lowest TLS version"`
 	InsecureSkipVerify bool   `yaml:"insecure_skip_verify" doc:"accept any certificate"`

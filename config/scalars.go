@@ -83,7 +83,7 @@ func (d *decoder) str(n *yaml.Node, p *string, path string, r rule) {
 	case r.oneOf != nil && !slices.Contains(r.oneOf, s):
 		d.fault(n.Line, path, "must be one of %s, got %s", strings.Join(r.oneOf, ", "), describe(n))
 		return
-	case r.grpc && !slices.Contains(grpcNames, s):
+	case r.grpc && !slices.Contains(grpcNames[1:], s):
 		d.fault(n.Line, path, "must be a gRPC status name such as UNAVAILABLE, got %s", describe(n))
 		return
 	case r.conditions && !slices.Contains(events, s):

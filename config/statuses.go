@@ -11,14 +11,6 @@ import (
 // events are the retry conditions that are not HTTP statuses.
 var events = []string{"connect", "reset", "timeout"}
 
-// grpcNames are the canonical gRPC status names other than OK
-// (https://grpc.io/docs/guides/status-codes/).
-var grpcNames = []string{
-	"CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
-	"PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE",
-	"UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
-}
-
 // Statuses is a set of HTTP statuses, written as terms such as 503, 500-599
 // and !501.
 type Statuses []StatusTerm

@@ -22,7 +22,7 @@ func (d *decoder) validate(c *Config, p Process) {
 			route := append([]string{item(path+".routes", j)}, levels...)
 			d.checkPolicy(&dep.Routes[j].Policy, route)
 		}
-		d.checkSupported(dep, path)
+		d.checkUpstream(dep, levels)
 	}
 	d.checkLimits(c, p)
 }

@@ -45,12 +45,16 @@ func (c *call) problem(t trouble) {
 		panic(err) // strings and a number always marshal
 	}
 	h := c.w.Header()
-	h["Content-Type"] = []string{"application/problem+json"}
-	h["Content-Length"] = []string{strconv.Itoa(len(body) + 1)}
 	h["Proxy-Status"] = []string{t.proxyStatus()}
 	if t.status == http.StatusServiceUnavailable {
 		h["Retry-After"] = []string{strconv.FormatInt(c.retryAfter(t), 10)}
 	}
+	if isGRPC(c.r.Header) {
+		c.answerGRPC(t)
+		return
+	}
+	h["Content-Type"] = []string{"application/problem+json"}
+	h["Content-Length"] = []string{strconv.Itoa(len(body) + 1)}
 	c.write(t.status, append(body, '\n'))
 }
 

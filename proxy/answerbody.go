@@ -18,18 +18,27 @@ func (a *attempt) judgeHeaders(req *http.Request, res *http.Response) (*http.Res
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		return a.judgeUpgrade(req, res)
 	}
-	b := &answerBody{ReadCloser: res.Body, a: a, result: ResultSuccess}
+	b := &answerBody{ReadCloser: res.Body, a: a, res: res, result: ResultSuccess}
 	res.Body = b
+	code, ended := grpcStatus(res.Header)
+	grpc := isGRPC(res.Header)
 	switch {
-	case a.c.policy.Failure(res.StatusCode):
+	case a.c.policy.Failure(res.StatusCode), grpc && ended && a.c.policy.failsGRPC(code):
 		b.result = Result(ReasonStatus)
 		a.judge(breaker.Failure)
 		return res, ReasonStatus, nil
 	case eventStream(res):
 		a.c.stream = true
 		a.judge(breaker.Success)
-		a.leaveDeadline()
+		a.c.leaveDeadline()
 		b.idle = a.watchSilence()
+	case grpc && !ended:
+		b.grpc, a.c.grpc = true, true
+		a.c.leaveDeadline()
+		b.idle = a.watchSilence()
+		if a.probe {
+			a.judgeProbe()
+		}
 	case a.probe:
 		a.judgeProbe()
 	}
@@ -47,18 +56,10 @@ func (a *attempt) judgeUpgrade(req *http.Request, res *http.Response) (*http.Res
 	}
 	a.c.stream = true
 	a.judge(breaker.Success)
-	a.leaveDeadline()
+	a.c.leaveDeadline()
 	a.c.tunnel = &tunnel{ReadWriteCloser: conn, a: a, idle: a.watchSilence()}
 	res.Body = a.c.tunnel
 	return res, "", nil
-}
-
-// leaveDeadline frees a stream from the call's timeout: from its headers on
-// only its silence is bounded.
-func (a *attempt) leaveDeadline() {
-	if a.c.timer != nil {
-		a.c.timer.Stop()
-	}
 }
 
 func eventStream(res *http.Response) bool {
@@ -71,6 +72,8 @@ func eventStream(res *http.Response) bool {
 type answerBody struct {
 	io.ReadCloser
 	a      *attempt
+	res    *http.Response
+	grpc   bool       // the verdict is in the trailers
 	result Result     // what a clean end means; a failure status stays one
 	idle   *silence   // nil unless a stream
 	tee    *recording // nil unless the answer goes into the stale store
@@ -86,14 +89,29 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	switch {
 	case err == nil:
 	case err == io.EOF:
-		b.a.judge(breaker.Success)
-		b.a.finish(b.result)
-		b.tee.commit()
+		b.complete()
 	default:
 		b.broken(b.a.whyFailed(err))
 	}
 	return n, err
 }
+
+// complete ends an attempt whose answer has come to its end. A gRPC answer says
+// only now how it went.
+func (b *answerBody) complete() {
+	b.idle.stop()
+	if code, said := grpcStatus(b.res.Trailer); b.grpc && (b.a.c.policy.failsGRPC(code) || !said && b.a.c.policy.failsGRPC(grpcUnknown)) {
+		b.result = Result(ReasonStatus)
+		b.a.c.conclude(OutcomeFailed, ReasonStatus)
+		b.a.judge(breaker.Failure)
+	}
+	b.a.judge(breaker.Success)
+	b.a.finish(b.result)
+	b.tee.commit()
+}
+
+// failsGRPC reports whether a gRPC status is a failure.
+func (p *Policy) failsGRPC(code int) bool { return p.FailureGRPC != nil && p.FailureGRPC(code) }
 
 // broken ends an attempt in the middle of its body.
 func (b *answerBody) broken(why Reason) {
@@ -106,6 +124,11 @@ func (b *answerBody) broken(why Reason) {
 		return
 	}
 	b.a.c.breakOff(why)
+	if why == ReasonDeadline {
+		b.a.judge(breaker.Ignored)
+		b.a.finish(ResultCanceled)
+		return
+	}
 	b.a.judge(breaker.Failure)
 	b.a.finish(Result(why))
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sidecar/resilience/breaker"
@@ -25,7 +26,8 @@ type attempt struct {
 
 	conn   net.Conn // the connection it was sent on; nil if it got none
 	reused bool
-	before int64 // bytes that had been written on conn by then
+	wrote  atomic.Bool // the request's headers have been written on it
+	before int64       // bytes that had been written on conn by then
 
 	mu      sync.Mutex  // guards everything below
 	timer   *time.Timer // attempt_timeout; for a probe, then the wait for its body
@@ -49,28 +51,41 @@ func (c *call) newAttempt(req *http.Request) *attempt {
 // send makes the attempt and returns the response with its headers.
 func (a *attempt) send(req *http.Request) (*http.Response, error) {
 	out := req.WithContext(a.ctx)
+	if a.c.patient {
+		if a.retry {
+			out.Header = req.Header.Clone() // the last attempt may still be read from
+		}
+		a.c.passDeadline(out.Header)
+	}
 	if a.body != nil {
 		out.Body = a.body
 	} else {
 		a.bodySent()
 	}
-	sendOnce(out)
 	a.watchConnection()
 	res, err := a.c.run.pool.RoundTrip(out)
 	a.headersDone()
 	return res, err
 }
 
-// watchConnection notes which connection the attempt is sent on. ReverseProxy
+// watchConnection notes which connection the attempt is sent on, and counts
+// what the HTTP/2 transport sends again by itself, as attempts that the
+// upstream refused to process. ReverseProxy
 // has put a trace of its own into the context, made for this call alone; it is
 // completed instead of wrapped, which would cost more than the rest of the
 // attempt's bookkeeping.
 func (a *attempt) watchConnection() {
 	if trace := httptrace.ContextClientTrace(a.ctx); trace != nil {
 		trace.GotConn = func(info httptrace.GotConnInfo) {
+			if a.wrote.Swap(false) && !a.unsent() {
+				a.c.tries++
+				a.c.d.observer.AttemptDone(Attempt{Dependency: a.c.d.name, Result: Result(ReasonReset), Retry: a.retry, Headers: time.Since(a.start)})
+				a.retry = true
+			}
 			a.conn, a.reused = info.Conn, info.Reused
 			a.before, _ = writtenOn(info.Conn)
 		}
+		trace.WroteHeaders = func() { a.wrote.Store(true) }
 	}
 }
 
@@ -150,7 +165,7 @@ func (a *attempt) finish(r Result) {
 // fail ends an attempt that brought no response.
 func (a *attempt) fail(why Reason) {
 	switch {
-	case why != ReasonCanceled:
+	case why != ReasonCanceled && why != ReasonDeadline:
 		a.judge(breaker.Failure)
 		a.finish(Result(why))
 	case a.c.body.complete():
@@ -199,6 +214,8 @@ func (a *attempt) whyFailed(err error) Reason {
 	switch context.Cause(a.ctx) {
 	case errTimeout, errAttempt, errSilent:
 		return ReasonTimeout
+	case errDeadline:
+		return ReasonDeadline
 	default:
 		return ReasonCanceled
 	}

@@ -14,6 +14,7 @@ import (
 // Why a call's context ended, where the sidecar ended it.
 var (
 	errTimeout   = errors.New("the call's timeout passed")
+	errDeadline  = errors.New("the caller's own deadline passed")
 	errAttempt   = errors.New("the attempt's timeout passed")
 	errSilent    = errors.New("the stream was silent for its idle timeout")
 	errLeft      = errors.New("the caller went away")
@@ -41,6 +42,9 @@ type call struct {
 	path   string // escaped, without the query
 	start  time.Time
 
+	patient  bool          // the caller said how long it will wait
+	patience time.Duration // from start
+
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	timer  *time.Timer // the deadline; nil without one
@@ -60,6 +64,7 @@ type call struct {
 	source  Source
 	age     time.Duration
 	stream  bool
+	grpc    bool // the answer is gRPC's
 
 	mu        sync.Mutex // guards everything below
 	permit    breaker.Permit
@@ -83,46 +88,9 @@ func (d *Dependency) begin(w http.ResponseWriter, r *http.Request) *call {
 	if r.Body != nil && r.Body != http.NoBody {
 		c.body = newCallerBody(r.Body, c.policy.MaxRequestBytes, c.rc)
 	}
+	c.patience, c.patient = patience(r)
 	d.budget.Call(c.start)
 	return c
-}
-
-// startDeadline gives the call a context of its own that ends at its timeout.
-func (c *call) startDeadline() {
-	ctx := context.WithValue(c.r.Context(), callKey{}, c)
-	c.ctx, c.cancel = context.WithCancelCause(ctx)
-	if c.policy.Timeout > 0 {
-		c.timer = time.AfterFunc(c.policy.Timeout, c.expire)
-	}
-}
-
-// unblockGrace is how long a copy that is not blocked has, at the deadline, to
-// notice it by itself. What is still blocked after that waits for the caller.
-const unblockGrace = 100 * time.Millisecond
-
-// expire ends the call at its deadline. Whoever it was waiting for is to
-// blame: a caller that stopped sending, or the upstream.
-func (c *call) expire() {
-	c.mu.Lock()
-	if c.committed && !c.ended {
-		// A caller that does not read would hold its permit for ever.
-		c.hurried = c.rc.SetWriteDeadline(time.Now().Add(unblockGrace)) == nil
-	}
-	c.mu.Unlock()
-	if c.body.pending() {
-		c.cancel(errStalled)
-	} else {
-		c.cancel(errTimeout)
-	}
-	c.body.interrupt()
-}
-
-// remaining returns the time left until the deadline; ok is false without one.
-func (c *call) remaining(now time.Time) (left time.Duration, ok bool) {
-	if c.policy.Timeout <= 0 {
-		return 0, false
-	}
-	return c.policy.Timeout - now.Sub(c.start), true
 }
 
 // forward returns the request as ReverseProxy gets it: under the call's
@@ -178,12 +146,16 @@ func (c *call) end() {
 		c.cancel(errCallEnded)
 	}
 	c.d.inFlight.Add(-1)
+	duration := time.Since(c.start)
+	if c.grpc && c.policy.Timeout > 0 && duration > c.policy.Timeout {
+		c.stream = true // HTTP cannot tell a gRPC stream from a call; its life does
+	}
 	c.d.observer.CallDone(Call{
 		Dependency: c.d.name, Method: c.r.Method, Path: c.path,
 		Status: c.status, Outcome: c.outcome, Reason: c.reason,
 		Refused: c.refused, Source: c.source, Age: c.age,
 		Attempts: c.tries, Denied: c.denied, Waited: c.waited,
-		Duration: time.Since(c.start), Stream: c.stream,
+		Duration: duration, Stream: c.stream,
 	})
 }
 

@@ -67,6 +67,8 @@ func refused(err error) trouble {
 		t.why, t.proxy, t.detail = ReasonQueueFull, "connection_limit_reached", "Every permit and every waiting place of this dependency is taken."
 	case errors.Is(err, bulkhead.ErrQueueTimeout), errors.Is(err, errTimeout):
 		t.why, t.proxy, t.detail = ReasonQueueTimeout, "connection_limit_reached", "No permit of this dependency became free in time."
+	case errors.Is(err, errDeadline):
+		return failed(ReasonDeadline, err)
 	default:
 		t.why, t.status, t.refused = ReasonCanceled, statusCanceled, false
 	}
@@ -82,6 +84,8 @@ func failed(why Reason, err error) trouble {
 		if dial := (*dialError)(nil); errors.As(err, &dial) {
 			t.proxy, t.detail = "connection_timeout", "No connection to the dependency could be made in time."
 		}
+	case ReasonDeadline:
+		t.status, t.proxy, t.detail = http.StatusGatewayTimeout, "http_response_timeout", "The deadline that came with the request passed."
 	case ReasonConnect:
 		t.proxy, t.detail = connectError(err), "No connection to the dependency could be made."
 	case ReasonReset:
@@ -126,6 +130,9 @@ func (c *call) unacceptable() *trouble {
 		return badRequest(http.StatusBadRequest, "Upgrade: h2c is not accepted (RFC 9113 §3.1 has obsoleted it).")
 	case c.policy.MaxRequestBytes > 0 && r.ContentLength > c.policy.MaxRequestBytes:
 		return c.tooLarge()
+	case c.patient && c.patience <= 0:
+		late := failed(ReasonDeadline, errDeadline)
+		return &late
 	}
 	return nil
 }

@@ -26,13 +26,13 @@ const never = 24 * 365 * time.Hour
 // bulkhead, deadline, retries and fallback. It is an [http.Handler], safe for
 // concurrent use, and can be given new settings while calls run.
 type Dependency struct {
-	name     string
-	observer Observer
-	store    *Store
-	breaker  *breaker.Breaker
-	bulkhead *bulkhead.Bulkhead
-	budget   *retry.Budget
-	reverse  *httputil.ReverseProxy
+	name                 string
+	observer             Observer
+	store                *Store
+	breaker              *breaker.Breaker
+	bulkhead             *bulkhead.Bulkhead
+	budget               *retry.Budget
+	reverse, reverseGRPC httputil.ReverseProxy
 
 	mu      sync.Mutex // serialises Update and Close
 	current atomic.Pointer[runtime]
@@ -58,7 +58,7 @@ func New(name string, s *Settings, store *Store, o Observer) *Dependency {
 	d.breaker = breaker.New(time.Now(), s.Breaker, d.breakerChanged)
 	d.bulkhead = bulkhead.New(s.Bulkhead)
 	d.budget = retry.NewBudget(s.Retry.Budget)
-	d.reverse = &httputil.ReverseProxy{
+	reverse := httputil.ReverseProxy{
 		Rewrite:        rewrite,
 		Transport:      roundTripperFunc(attempts),
 		ModifyResponse: modifyResponse,
@@ -68,6 +68,11 @@ func New(name string, s *Settings, store *Store, o Observer) *Dependency {
 		// Every failure is told to the observer with its reason.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
+	d.reverse, d.reverseGRPC = reverse, reverse
+	// A flush between the headers of a trailers-only answer and its end would
+	// split what must be one block. Messages are flushed as they come anyway,
+	// being of unknown length.
+	d.reverseGRPC.FlushInterval = 0
 	d.current.Store(&runtime{settings: s, pool: newPool(s), target: newTarget(s.Upstream)})
 	return d
 }
@@ -102,6 +107,14 @@ func (d *Dependency) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.current.Load().pool.retire()
+}
+
+// reverseFor returns the ReverseProxy for a request.
+func (d *Dependency) reverseFor(r *http.Request) *httputil.ReverseProxy {
+	if isGRPC(r.Header) {
+		return &d.reverseGRPC
+	}
+	return &d.reverse
 }
 
 // breakerChanged is the breaker's notice of a change, given with no lock held.

@@ -13,7 +13,7 @@ type answerer interface {
 // fallback returns the first fallback that can answer, or nil. A request that
 // the sidecar cannot accept is the caller's to mend: nothing stands in for it.
 func (c *call) fallback(t trouble) answerer {
-	if len(c.policy.Fallback) == 0 || t.why == ReasonRequest || t.why == ReasonCanceled || !mayDegrade(c.r.Method, c.route) {
+	if len(c.policy.Fallback) == 0 || isGRPC(c.r.Header) || t.why == ReasonRequest || t.why == ReasonCanceled || !mayDegrade(c.r.Method, c.route) {
 		return nil
 	}
 	for _, f := range c.policy.Fallback {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"slices"
 	"time"
 
 	"sidecar/resilience/breaker"
@@ -48,6 +49,7 @@ const (
 	ReasonTimeout      Reason = "timeout"       // failed: connect, attempt or call timeout of ours
 	ReasonProtocol     Reason = "protocol"      // failed: what came back was no valid answer
 	ReasonStatus       Reason = "status"        // failed: a status in failure.statuses
+	ReasonDeadline     Reason = "deadline"      // the caller's own deadline passed
 	ReasonRequest      Reason = "request"       // the sidecar's own 4xx: a request it cannot accept
 	ReasonCanceled     Reason = "canceled"      // the caller left or stalled
 )
@@ -55,6 +57,9 @@ const (
 // Refusals lists the reasons for which the sidecar refuses a call before
 // anything is sent.
 var Refusals = []Reason{ReasonOpen, ReasonProbing, ReasonQueueFull, ReasonQueueTimeout}
+
+// Degraders lists the reasons for which a fallback may answer.
+var Degraders = append(append(slices.Clone(Refusals), Failures...), ReasonDeadline)
 
 // Failures lists the reasons for which an attempt at the upstream fails.
 var Failures = []Reason{ReasonConnect, ReasonReset, ReasonTimeout, ReasonProtocol, ReasonStatus}

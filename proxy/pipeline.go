@@ -62,7 +62,7 @@ func (d *Dependency) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 
-	d.reverse.ServeHTTP(w, c.forward())
+	d.reverseFor(r).ServeHTTP(w, c.forward())
 }
 
 // admit asks the breaker for leave to make one attempt.

@@ -142,8 +142,11 @@ func (c *call) final(req *http.Request, res *http.Response, why Reason, err erro
 	if err == nil && c.ctx.Err() != nil {
 		_ = res.Body.Close()
 		why, err = ReasonCanceled, context.Cause(c.ctx)
-		if err == errTimeout {
+		switch err {
+		case errTimeout:
 			why = ReasonTimeout
+		case errDeadline:
+			why = ReasonDeadline
 		}
 	}
 	c.failure = why

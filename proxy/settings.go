@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"crypto/tls"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,9 +15,10 @@ import (
 // Settings is everything that an operator chose for one dependency. It is
 // immutable once given to [New] or [Dependency.Update].
 type Settings struct {
-	Upstream     *url.URL    // absolute; userinfo is sent as Basic authorization
-	PreserveHost bool        // send the caller's Host instead of the upstream's
-	TLS          *tls.Config // for https upstreams; nil for the system's roots
+	Upstream     *url.URL // absolute; userinfo is sent as Basic authorization
+	PreserveHost bool     // send the caller's Host instead of the upstream's
+	Protocol     Protocol
+	TLS          *Certificates // for https upstreams; nil for the system's roots
 	Breaker      breaker.Policy
 	Bulkhead     bulkhead.Policy
 	Policy               // where no route matches
@@ -27,12 +27,13 @@ type Settings struct {
 
 // Policy is what a route can set for itself. Durations of zero mean no bound.
 type Policy struct {
-	Timeout         time.Duration // the whole call: waiting, attempts, backoff and body
-	AttemptTimeout  time.Duration // one attempt, from its request body sent to its response headers
-	ConnectTimeout  time.Duration // name look-up and TCP connect; TLS handshake again as much
-	IdleTimeout     time.Duration // longest silence of an event stream or upgraded connection
-	MaxRequestBytes int64         // a larger request body is refused with 413; 0 = no limit
-	Failure         func(status int) bool
+	Timeout         time.Duration         // the whole call: waiting, attempts, backoff and body
+	AttemptTimeout  time.Duration         // one attempt, from its request body sent to its response headers
+	ConnectTimeout  time.Duration         // name look-up and TCP connect; TLS handshake again as much
+	IdleTimeout     time.Duration         // longest silence of an event stream or upgraded connection
+	MaxRequestBytes int64                 // a larger request body is refused with 413; 0 = no limit
+	Failure         func(status int) bool // of an HTTP response
+	FailureGRPC     func(code int) bool   // of a gRPC response; nil = none
 	Retry           Retry
 	Fallback        []Fallback // tried in order; the first that can answer does
 }
@@ -107,5 +108,5 @@ func mayDegrade(method string, r *Route) bool {
 // samePool reports whether two settings can share one connection pool and one
 // breaker: both speak to the same upstream in the same way.
 func (s *Settings) samePool(o *Settings) bool {
-	return s.Upstream.String() == o.Upstream.String() && s.TLS == o.TLS
+	return s.Upstream.String() == o.Upstream.String() && s.Protocol == o.Protocol && s.TLS.same(o.TLS)
 }

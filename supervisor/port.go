@@ -20,6 +20,10 @@ const (
 	callerIdle = 3 * time.Minute
 	// maxRequestHeader bounds a request's headers; above it 431.
 	maxRequestHeader = 1 << 20
+	// maxStreams is how many calls one HTTP/2 connection of the app may carry.
+	// How many run is the bulkhead's to say: a lower bound here would be a
+	// queue that nobody sees.
+	maxStreams = 4096
 	// closeGrace is how long the ends of cut-off calls may take to be told.
 	closeGrace = time.Second
 )
@@ -51,8 +55,12 @@ func openPort(address string, complaints *log.Logger) (*port, error) {
 		ErrorLog:                     complaints,
 		BaseContext:                  func(net.Listener) context.Context { return base },
 		ConnContext:                  proxy.ConnContext,
+		Protocols:                    new(http.Protocols),
+		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		DisableGeneralOptionsHandler: true, // OPTIONS * is the upstream's to answer
 	}
+	p.server.Protocols.SetHTTP1(true)
+	p.server.Protocols.SetUnencryptedHTTP2(true)
 	return p, nil
 }
 

@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"crypto/tls"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -12,8 +14,15 @@ import (
 )
 
 // settings turns a dependency's configuration into what the proxy runs on.
-func settings(d config.Dependency) *proxy.Settings {
+// Its error names a certificate file that cannot be used.
+func settings(d config.Dependency) (*proxy.Settings, error) {
+	certificates, err := certificates(d)
+	if err != nil {
+		return nil, err
+	}
 	s := &proxy.Settings{
+		Protocol:     protocols[d.Protocol],
+		TLS:          certificates,
 		Upstream:     d.Upstream,
 		PreserveHost: d.PreserveHost,
 		Breaker:      breakerPolicy(d.Breaker),
@@ -31,7 +40,28 @@ func settings(d config.Dependency) *proxy.Settings {
 			OwnFallback: r.OwnFallback, Policy: policy(r.Policy),
 		})
 	}
-	return s
+	return s, nil
+}
+
+var protocols = map[string]proxy.Protocol{
+	"auto": proxy.ProtocolAuto, "http1": proxy.ProtocolHTTP1, "h2": proxy.ProtocolH2, "h2c": proxy.ProtocolH2C,
+}
+
+// certificates loads the files of an https upstream.
+func certificates(d config.Dependency) (*proxy.Certificates, error) {
+	if d.Upstream.Scheme != "https" {
+		return nil, nil
+	}
+	t := d.TLS
+	c, err := proxy.LoadCertificates(proxy.TLSOptions{
+		CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile, ServerName: t.ServerName,
+		MinVersion:         map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13}[t.MinVersion],
+		InsecureSkipVerify: t.InsecureSkipVerify,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("dependency %s: %w", d.Name, err)
+	}
+	return c, nil
 }
 
 func breakerPolicy(b config.Breaker) breaker.Policy {
@@ -60,6 +90,7 @@ func policy(c config.Policy) proxy.Policy {
 		IdleTimeout:     c.IdleTimeout,
 		MaxRequestBytes: c.MaxRequestBytes,
 		Failure:         c.Failure.Statuses.Match,
+		FailureGRPC:     c.Failure.MatchGRPC,
 		Retry: proxy.Retry{
 			MaxRetries:   c.Retry.MaxRetries,
 			OnStatus:     c.Retry.Statuses().Match,

@@ -22,6 +22,7 @@ dependencies:
     listen: 127.0.0.1:7001
     upstream: http://u:p@up.internal:81/base
     preserve_host: true
+    protocol: h2c
     timeout: 11s
     attempt_timeout: 12s
     connect_timeout: 13s
@@ -40,7 +41,7 @@ dependencies:
       probes: 26
       ramp: 27s
     bulkhead: {max_concurrent: 28, max_waiting: 29, queue_timeout: 30s}
-    failure: {statuses: ["418"]}
+    failure: {statuses: ["418"], grpc_statuses: [NOT_FOUND]}
     retry:
       max_retries: 31
       "on": [reset, "432"]
@@ -58,7 +59,10 @@ dependencies:
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := settings(c.Dependencies[0])
+	got, err := settings(c.Dependencies[0])
+	if err != nil {
+		t.Fatal(err)
+	}
 	policies := []*proxy.Policy{&got.Policy, &got.Routes[0].Policy}
 	for _, p := range policies {
 		if !p.Failure(418) || p.Failure(500) {
@@ -67,7 +71,10 @@ dependencies:
 		if !p.Retry.OnStatus(432) || p.Retry.OnStatus(503) {
 			t.Error("retry.on is not carried over")
 		}
-		p.Failure, p.Retry.OnStatus = nil, nil // functions do not compare
+		if !p.FailureGRPC(5) || p.FailureGRPC(14) {
+			t.Error("failure.grpc_statuses is not carried over")
+		}
+		p.Failure, p.FailureGRPC, p.Retry.OnStatus = nil, nil, nil // functions do not compare
 	}
 	policy := proxy.Policy{
 		Timeout: 11 * time.Second, AttemptTimeout: 12 * time.Second, ConnectTimeout: 13 * time.Second,
@@ -86,7 +93,7 @@ dependencies:
 	route := policy
 	route.Timeout, route.Fallback = 41*time.Second, nil
 	want := &proxy.Settings{
-		Upstream: c.Dependencies[0].Upstream, PreserveHost: true,
+		Upstream: c.Dependencies[0].Upstream, PreserveHost: true, Protocol: proxy.ProtocolH2C,
 		Breaker: breaker.Policy{
 			Mode: breaker.Observe, Window: breaker.Window{Span: 16 * time.Second}, MinCalls: 17,
 			FailureRatio: 0.18, ConsecutiveFailures: 19,

@@ -80,17 +80,38 @@ func (s *Supervisor) Apply(c *config.Config) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := compare(s.current.Load(), c)
-	opened, err := s.prepare(c)
+	ready, err := s.prepare(c)
 	if err != nil {
 		return err
 	}
-	s.commit(c, p, opened)
+	s.commit(c, p, ready)
 	return nil
 }
 
-// prepare opens every listener that the configuration needs and that is not
-// open yet.
-func (s *Supervisor) prepare(c *config.Config) (map[string]*port, error) {
+// prepared is everything that could have failed.
+type prepared struct {
+	settings map[string]*proxy.Settings // by dependency
+	opened   map[string]*port           // by address
+}
+
+// prepare reads the certificates and opens every listener that the
+// configuration needs and that is not open yet.
+func (s *Supervisor) prepare(c *config.Config) (prepared, error) {
+	ready := prepared{settings: map[string]*proxy.Settings{}}
+	for _, d := range c.Dependencies {
+		one, err := settings(d)
+		if err != nil {
+			return prepared{}, err
+		}
+		ready.settings[d.Name] = one
+	}
+	var err error
+	ready.opened, err = s.open(c)
+	return ready, err
+}
+
+// open opens every listener that is not open yet, or none.
+func (s *Supervisor) open(c *config.Config) (map[string]*port, error) {
 	opened := map[string]*port{}
 	for _, l := range listeners(c) {
 		if s.ports[l.address] != nil || opened[l.address] != nil {
@@ -109,7 +130,7 @@ func (s *Supervisor) prepare(c *config.Config) (map[string]*port, error) {
 }
 
 // commit puts the new configuration in the place of the old one.
-func (s *Supervisor) commit(c *config.Config, p plan, opened map[string]*port) {
+func (s *Supervisor) commit(c *config.Config, p plan, ready prepared) {
 	s.store.Resize(c.Cache.MaxBytes, c.Cache.MaxObjectBytes)
 	next := &running{config: c}
 	handlers := map[string]http.Handler{}
@@ -123,14 +144,14 @@ func (s *Supervisor) commit(c *config.Config, p plan, opened map[string]*port) {
 			if s.o.Added != nil {
 				s.o.Added(d.Name)
 			}
-			r.proxy = proxy.New(d.Name, settings(d), s.store, s.o.Observer)
+			r.proxy = proxy.New(d.Name, ready.settings[d.Name], s.store, s.o.Observer)
 		case p.changed[d.Name]:
-			r.proxy.Update(settings(d))
+			r.proxy.Update(ready.settings[d.Name])
 		}
 		handlers[d.Listen] = r.proxy
 		next.dependencies = append(next.dependencies, r)
 	}
-	for address, port := range opened {
+	for address, port := range ready.opened {
 		s.ports[address] = port
 	}
 	for address, port := range s.ports {

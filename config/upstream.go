@@ -1,0 +1,30 @@
+package config
+
+import "path/filepath"
+
+// checkUpstream looks for faults between how an upstream is spoken to and what
+// it is.
+func (d *decoder) checkUpstream(dep *Dependency, levels []string) {
+	if dep.Upstream == nil {
+		return
+	}
+	secure := dep.Upstream.Scheme == "https"
+	switch {
+	case dep.Protocol == "h2" && !secure:
+		d.blame(levels, []string{"protocol"}, "h2 needs an https upstream; use h2c for HTTP/2 without TLS")
+	case dep.Protocol == "h2c" && secure:
+		d.blame(levels, []string{"protocol"}, "h2c needs an http upstream; use h2 for HTTP/2 over TLS")
+	}
+	if (dep.TLS.CertFile == "") != (dep.TLS.KeyFile == "") {
+		d.blame(levels, []string{"tls.cert_file", "tls.key_file"}, "cert_file and key_file belong together; set both or neither")
+	}
+}
+
+// resolveFiles makes the paths independent of the working folder.
+func (d *decoder) resolveFiles(t *TLS) {
+	for _, file := range []*string{&t.CAFile, &t.CertFile, &t.KeyFile} {
+		if *file != "" && !filepath.IsAbs(*file) {
+			*file = filepath.Join(d.dir, *file)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// timeoutHeader carries a caller's deadline in HTTP: whole milliseconds.
+const timeoutHeader = "X-Request-Timeout-Ms"
+
+// patience returns how long the caller will wait, where it says so. What
+// cannot be read is passed on as it is.
+func patience(r *http.Request) (d time.Duration, said bool) {
+	if text := r.Header.Get(timeoutHeader); text != "" {
+		if ms, err := strconv.ParseUint(text, 10, 40); err == nil {
+			d, said = time.Duration(ms)*time.Millisecond, true //nolint:gosec // 40 bits
+		}
+	}
+	if isGRPC(r.Header) {
+		if t, ok := parseGRPCTimeout(r.Header.Get("Grpc-Timeout")); ok && (!said || t < d) {
+			d, said = t, true
+		}
+	}
+	return d, said
+}
+
+// grpcUnits are the units of grpc-timeout, coarsest first.
+var grpcUnits = []struct {
+	letter byte
+	unit   time.Duration
+}{{'H', time.Hour}, {'M', time.Minute}, {'S', time.Second}, {'m', time.Millisecond}, {'u', time.Microsecond}, {'n', time.Nanosecond}}
+
+// parseGRPCTimeout reads a grpc-timeout: at most eight digits and a unit (gRPC
+// over HTTP/2, "Timeout").
+func parseGRPCTimeout(text string) (time.Duration, bool) {
+	if len(text) < 2 || len(text) > 9 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(text[:len(text)-1], 10, 32)
+	if err != nil {
+		return 0, false
+	}
+	for _, u := range grpcUnits {
+		if u.letter == text[len(text)-1] {
+			const longest = 290 * 365 * 24 * time.Hour
+			if n > uint64(longest/u.unit) {
+				return longest, true
+			}
+			return time.Duration(n) * u.unit, true //nolint:gosec // bounded above
+		}
+	}
+	return 0, false
+}
+
+// formatGRPCTimeout writes a duration in the finest unit that eight digits can
+// hold.
+func formatGRPCTimeout(d time.Duration) string {
+	for i := len(grpcUnits) - 1; i >= 0; i-- {
+		if n := d / grpcUnits[i].unit; n < 1e8 {
+			return strconv.FormatInt(int64(max(0, n)), 10) + string(grpcUnits[i].letter)
+		}
+	}
+	return "99999999H"
+}
+
+// passDeadline tells the upstream what is left of the caller's patience, in
+// the headers in which the caller told it.
+func (c *call) passDeadline(h http.Header) {
+	left := max(0, c.patience-time.Since(c.start))
+	if h.Get(timeoutHeader) != "" {
+		h[timeoutHeader] = []string{strconv.FormatInt(int64((left+time.Millisecond-1)/time.Millisecond), 10)}
+	}
+	if h.Get("Grpc-Timeout") != "" {
+		h["Grpc-Timeout"] = []string{formatGRPCTimeout(left)}
+	}
+}
+
+// startDeadline gives the call a context of its own that ends at its timeout,
+// or when its caller's patience does.
+func (c *call) startDeadline() {
+	ctx := context.WithValue(c.r.Context(), callKey{}, c)
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	d, why := c.policy.Timeout, errTimeout
+	if c.patient && (d <= 0 || c.patience < d) {
+		d, why = c.patience, errDeadline
+	}
+	if d > 0 {
+		c.timer = time.AfterFunc(d, func() { c.expire(why) })
+	}
+}
+
+// leaveDeadline frees a stream from the call's timeout: from its headers on
+// only its silence is bounded, and its caller's patience.
+func (c *call) leaveDeadline() {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	if c.patient {
+		c.timer = time.AfterFunc(c.patience-time.Since(c.start), func() { c.expire(errDeadline) })
+	}
+}
+
+// remaining returns the time left until the deadline; bounded is false without
+// one.
+func (c *call) remaining(now time.Time) (left time.Duration, bounded bool) {
+	left, bounded = c.policy.Timeout, c.policy.Timeout > 0
+	if c.patient && (!bounded || c.patience < left) {
+		left, bounded = c.patience, true
+	}
+	return left - now.Sub(c.start), bounded
+}
+
+// unblockGrace is how long a copy that is not blocked has, at the deadline, to
+// notice it by itself. What is still blocked after that waits for the caller.
+const unblockGrace = 100 * time.Millisecond
+
+// expire ends the call at its deadline. Whoever it was waiting for is to
+// blame: a caller that stopped sending, or the upstream.
+func (c *call) expire(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.ended:
+		return
+	case c.body.pending():
+		c.cancel(errStalled)
+		c.body.interrupt()
+		return
+	}
+	c.cancel(why)
+	if c.committed {
+		// A caller that does not read would hold its permit for ever.
+		_ = c.rc.SetWriteDeadline(time.Now().Add(unblockGrace))
+	}
+}

@@ -1,0 +1,109 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync/atomic"
+)
+
+// dialer opens connections, each within the connect_timeout of the call that
+// asked for it. Its errors are [dialError]s.
+type dialer struct {
+	certificates *Certificates
+	agreedHTTP2  atomic.Bool // where there was a choice, the last handshake agreed on HTTP/2
+}
+
+// plain connects.
+func (d *dialer) plain(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, cancel := connectContext(ctx)
+	defer cancel()
+	return connect(ctx, network, address)
+}
+
+// secure returns a function that connects and shakes hands, both within one
+// connect_timeout, offering these protocols (RFC 7301).
+func (d *dialer) secure(protocols ...string) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := connectContext(ctx)
+		defer cancel()
+		conn, err := connect(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		secure := tls.Client(conn, d.config(address, protocols))
+		if err := secure.HandshakeContext(ctx); err != nil {
+			_ = conn.Close()
+			return nil, &dialError{&tlsError{err}}
+		}
+		if len(protocols) > 1 {
+			d.agreedHTTP2.Store(secure.ConnectionState().NegotiatedProtocol == "h2")
+		}
+		return secure, nil
+	}
+}
+
+// config completes the configuration for one handshake.
+func (d *dialer) config(address string, protocols []string) *tls.Config {
+	config := d.certificates.current().Clone()
+	config.NextProtos = protocols
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	return config
+}
+
+func connectContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	if t := callOf(ctx).policy.ConnectTimeout; t > 0 {
+		return context.WithTimeout(ctx, t)
+	}
+	return context.WithCancel(ctx)
+}
+
+func connect(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, &dialError{err}
+	}
+	return &countedConn{Conn: conn}, nil
+}
+
+// tlsError marks an error of the TLS handshake.
+type tlsError struct{ err error }
+
+func (e *tlsError) Error() string { return e.err.Error() }
+func (e *tlsError) Unwrap() error { return e.err }
+
+// countedConn counts the bytes written, so that "nothing was sent" can be
+// proved.
+type countedConn struct {
+	net.Conn
+	written atomic.Int64
+}
+
+// Write counts what the operating system took.
+func (c *countedConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.written.Add(int64(n))
+	return n, err
+}
+
+// CloseWrite passes a half-close on, which upgraded connections need.
+func (c *countedConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return net.ErrClosed
+}
+
+// writtenOn returns how many bytes have been written on a connection, and
+// whether that is known.
+func writtenOn(c net.Conn) (int64, bool) {
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = t.NetConn()
+	}
+	if counted, ok := c.(*countedConn); ok {
+		return counted.written.Load(), true
+	}
+	return 0, false
+}
