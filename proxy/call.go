@@ -85,7 +85,8 @@ func (d *Dependency) begin(w http.ResponseWriter, r *http.Request) *call {
 		outcome: OutcomeCanceled, reason: ReasonCanceled, status: statusCanceled,
 	}
 	c.policy, c.route = c.run.settings.match(r.Method, c.path)
-	if r.Body != nil && r.Body != http.NoBody {
+	// In HTTP/2 a request without a body does not have [http.NoBody].
+	if r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0 {
 		c.body = newCallerBody(r.Body, c.policy.MaxRequestBytes, c.rc)
 	}
 	c.patience, c.patient = patience(r)
@@ -106,14 +107,15 @@ func (c *call) forward() *http.Request {
 	return r
 }
 
-// commit marks the moment from which nothing can be substituted any more. A
-// connection whose upload may be cut off is closed after the answer: what
-// still comes of it must not be taken for the next request.
+// commit marks the moment from which nothing can be substituted any more. An
+// HTTP/1 connection whose upload may be cut off is closed after the answer:
+// what still comes of it must not be taken for the next request. In HTTP/2 the
+// stream ends, and the connection carries other calls.
 func (c *call) commit(cutOff bool) {
 	c.mu.Lock()
 	c.committed = true
 	c.mu.Unlock()
-	if cutOff {
+	if cutOff && c.r.ProtoMajor == 1 {
 		c.w.Header().Set("Connection", "close")
 	}
 }
