@@ -18,12 +18,11 @@ func (c *call) degrade(t trouble) {
 		c.conclude(OutcomeCanceled, ReasonCanceled)
 		panic(http.ErrAbortHandler)
 	}
-	c.commit(c.body.interrupt() || c.body.fault() != nil)
 	if f := c.fallback(t); f != nil {
-		c.conclude(OutcomeFallback, t.why)
-		f.answer(c, t)
+		c.substitute(f, t)
 		return
 	}
+	c.commit(c.leaveUpload())
 	switch {
 	case t.refused:
 		c.conclude(OutcomeRejected, t.why)
@@ -33,6 +32,27 @@ func (c *call) degrade(t trouble) {
 		c.conclude(OutcomeFailed, t.why)
 	}
 	c.problem(t)
+}
+
+// substitute answers from a fallback.
+func (c *call) substitute(f answerer, t trouble) {
+	c.commit(c.leaveUpload())
+	c.conclude(OutcomeFallback, t.why)
+	f.answer(c, t)
+}
+
+// leaveUpload has done with the upload, and reports whether it is cut off. One
+// that waits to be asked for with 100 Continue is not.
+func (c *call) leaveUpload() (cutOff bool) {
+	switch {
+	case c.body.complete():
+		return false
+	case c.body.pending(), c.body.fault() != nil, c.r.Header.Get("Expect") != "":
+		c.body.interrupt()
+		return true
+	default:
+		return !c.body.drain()
+	}
 }
 
 // problem is the sidecar's own answer.
@@ -47,7 +67,7 @@ func (c *call) problem(t trouble) {
 	h := c.w.Header()
 	h["Proxy-Status"] = []string{t.proxyStatus()}
 	if t.status == http.StatusServiceUnavailable {
-		h["Retry-After"] = []string{strconv.FormatInt(c.retryAfter(t), 10)}
+		h["Retry-After"] = []string{c.retryAfter(t)}
 	}
 	if isGRPC(c.r.Header) {
 		c.answerGRPC(t)
@@ -70,12 +90,12 @@ type problem struct {
 
 // retryAfter returns whole seconds, at least one: the time left of an open
 // circuit, rounded up so that a caller who obeys does not come too early.
-func (c *call) retryAfter(t trouble) int64 {
+func (c *call) retryAfter(t trouble) string {
 	if t.why != ReasonOpen {
-		return 1
+		return "1"
 	}
 	left := c.d.breaker.RetryAfter(time.Now())
-	return max(1, int64((left+time.Second-1)/time.Second))
+	return strconv.FormatInt(max(1, int64((left+time.Second-1)/time.Second)), 10)
 }
 
 // proxyStatus is the value of Proxy-Status, RFC 9209.
@@ -105,15 +125,16 @@ func bodyAllowed(status int) bool {
 func modifyResponse(res *http.Response) error {
 	c := callOf(res.Request.Context())
 	if c.failure == ReasonStatus {
-		if c.fallback(badStatus(res.StatusCode)) != nil {
-			return errDegraded{badStatus(res.StatusCode)}
+		t := badStatus(res.StatusCode)
+		if f := c.fallback(t); f != nil {
+			return errDegraded{t, f}
 		}
 		c.conclude(OutcomeFailed, ReasonStatus)
 	} else {
 		c.conclude(OutcomeOK, "")
 		c.keepCopy(res)
 	}
-	c.status = res.StatusCode
+	c.status, c.passing = res.StatusCode, true
 	if _, ok := res.Header["Content-Type"]; !ok {
 		// net/http would guess one.
 		c.w.Header()["Content-Type"] = nil
@@ -122,8 +143,12 @@ func modifyResponse(res *http.Response) error {
 	return nil
 }
 
-// errDegraded carries a held-back response's trouble to [handleError].
-type errDegraded struct{ trouble }
+// errDegraded carries a held-back response's trouble, and the fallback found
+// for it, to [handleError].
+type errDegraded struct {
+	trouble
+	by answerer
+}
 
 func (errDegraded) Error() string { return "a fallback answers instead" }
 
@@ -131,8 +156,12 @@ func (errDegraded) Error() string { return "a fallback answers instead" }
 // response.
 func handleError(_ http.ResponseWriter, req *http.Request, err error) {
 	c := callOf(req.Context())
+	if c.passing {
+		// The upgraded connection was there, but its caller no longer was.
+		panic(http.ErrAbortHandler)
+	}
 	if d, ok := err.(errDegraded); ok { //nolint:errorlint // it comes as it was returned
-		c.degrade(d.trouble)
+		c.substitute(d.by, d.trouble)
 		return
 	}
 	c.degrade(c.whyEnded(err))

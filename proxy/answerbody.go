@@ -120,7 +120,7 @@ func (b *answerBody) broken(why Reason) {
 	if why == ReasonCanceled {
 		b.a.c.conclude(OutcomeCanceled, why)
 		b.a.judge(breaker.Ignored)
-		b.a.finish(ResultCanceled)
+		b.a.finish(b.unread())
 		return
 	}
 	b.a.c.breakOff(why)
@@ -138,14 +138,18 @@ func (b *answerBody) broken(why Reason) {
 func (b *answerBody) Close() error {
 	b.idle.stop()
 	if !b.a.ended() {
-		switch b.result {
-		case ResultSuccess:
-			b.broken(ReasonCanceled)
-		default:
-			b.a.finish(b.result)
-		}
+		b.broken(ReasonCanceled)
 	}
 	return b.ReadCloser.Close()
+}
+
+// unread is the result of an attempt whose answer was not read to its end: the
+// headers may have told already.
+func (b *answerBody) unread() Result {
+	if b.result == ResultSuccess {
+		return ResultCanceled
+	}
+	return b.result
 }
 
 // tunnel is an upgraded connection. It keeps the half-close that protocols in

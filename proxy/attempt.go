@@ -29,13 +29,14 @@ type attempt struct {
 	wrote  atomic.Bool // the request's headers have been written on it
 	before int64       // bytes that had been written on conn by then
 
-	mu      sync.Mutex  // guards everything below
-	timer   *time.Timer // attempt_timeout; for a probe, then the wait for its body
-	sent    time.Time   // when the request body was sent; zero before
-	headers time.Duration
-	late    bool // the headers came, or were waited for, longer than slow_call.after
-	judged  bool
-	done    bool
+	mu       sync.Mutex  // guards everything below
+	timer    *time.Timer // attempt_timeout; for a probe, then the wait for its body
+	sent     time.Time   // when the request body was sent; zero before
+	headers  time.Duration
+	answered bool // the wait for headers is over
+	late     bool // the headers came, or were waited for, longer than slow_call.after
+	judged   bool
+	done     bool
 }
 
 // newAttempt prepares the call's next request to the upstream.
@@ -104,11 +105,11 @@ func (a *attempt) unsent() bool {
 func (a *attempt) bodySent() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.done {
+	if a.done || a.answered {
 		return
 	}
 	a.sent = time.Now()
-	if t := a.c.policy.AttemptTimeout; t > 0 && (t < a.c.policy.Timeout || a.c.policy.Timeout <= 0 || a.c.body != nil) {
+	if t := a.c.policy.AttemptTimeout; t > 0 && (t < a.c.policy.Timeout || a.c.policy.Timeout <= 0) {
 		a.timer = time.AfterFunc(t, func() { a.cancel(errAttempt) })
 	}
 }
@@ -122,6 +123,7 @@ func (a *attempt) headersDone() {
 		a.timer.Stop()
 		a.timer = nil
 	}
+	a.answered = true
 	a.headers = now.Sub(a.start)
 	slow := a.c.run.settings.Breaker.SlowCall
 	a.late = slow.Ratio > 0 && !a.sent.IsZero() && now.Sub(a.sent) >= slow.After

@@ -60,6 +60,7 @@ type call struct {
 	refused bool
 	failure Reason  // of the last attempt; empty for a success
 	broken  bool    // the upstream's answer broke off after its headers had gone out
+	passing bool    // the upstream's answer is on its way to the caller
 	tunnel  *tunnel // the upgraded connection, or nil
 	source  Source
 	age     time.Duration
@@ -130,6 +131,9 @@ func (c *call) end() {
 		c.timer.Stop()
 	}
 	c.settle(breaker.Ignored)
+	if c.passing && !c.broken {
+		c.conclude(OutcomeCanceled, ReasonCanceled)
+	}
 	c.mu.Lock()
 	c.ended = true
 	if c.hurried {

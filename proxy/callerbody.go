@@ -18,6 +18,8 @@ type callerBody struct {
 
 	mu      sync.Mutex // guards everything below
 	reading bool
+	over    bool  // nothing more is to be read
+	cut     bool  // a read was ended by force: what the connection brings next is not known
 	err     error // how it ended: io.EOF, errTooLarge, or what the connection said
 }
 
@@ -35,6 +37,10 @@ func (b *callerBody) Read(p []byte) (int, error) {
 	if b.err != nil {
 		defer b.mu.Unlock()
 		return 0, b.err
+	}
+	if b.over {
+		defer b.mu.Unlock()
+		return 0, errCallEnded
 	}
 	b.reading = true
 	b.mu.Unlock()
@@ -67,14 +73,15 @@ func (b *callerBody) pending() bool {
 	return b.reading
 }
 
-// complete reports whether the body has been read to its end.
+// complete reports whether the body has been read to its end, so that the next
+// request can follow on the connection.
 func (b *callerBody) complete() bool {
 	if b == nil {
 		return true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.err == io.EOF
+	return b.err == io.EOF && !b.cut
 }
 
 // fault returns what the caller did wrong with its body, or nil.
@@ -90,13 +97,28 @@ func (b *callerBody) fault() error {
 	return b.err
 }
 
-// interrupt ends a read that waits for the caller, and reports whether there
-// was one. The handler must not return while one is under way, since net/http
-// would wait for it. The connection must be closed after the answer.
-func (b *callerBody) interrupt() bool {
-	if !b.pending() {
-		return false
+// interrupt ends the reading: a read that waits for the caller, and every later
+// one. The handler must not return while one is under way, since net/http would
+// wait for it.
+func (b *callerBody) interrupt() {
+	if b == nil {
+		return
 	}
-	_ = b.rc.SetReadDeadline(time.Unix(1, 0))
-	return true
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.over = true
+	if b.reading {
+		b.cut = true
+		_ = b.rc.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// drain reads the rest of a body that nobody wants for a moment, so that the
+// connection can be used again, and reports whether it came to its end.
+// net/http would do the same before an answer, and wait for ever.
+func (b *callerBody) drain() bool {
+	stop := time.AfterFunc(drainTime, b.interrupt)
+	defer stop.Stop()
+	_, _ = io.CopyN(io.Discard, b, drainBytes)
+	return b.complete()
 }

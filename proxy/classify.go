@@ -128,6 +128,9 @@ func (c *call) unacceptable() *trouble {
 		return badRequest(http.StatusBadRequest, "An HTTP/2 preface was sent as a request.")
 	case hasToken(r.Header["Upgrade"], "h2c"):
 		return badRequest(http.StatusBadRequest, "Upgrade: h2c is not accepted (RFC 9113 §3.1 has obsoleted it).")
+	case !validNames(r.Trailer):
+		// The Transport would refuse it, as if the upstream had failed.
+		return badRequest(http.StatusBadRequest, "The request announces a trailer whose name is not valid.")
 	case c.policy.MaxRequestBytes > 0 && r.ContentLength > c.policy.MaxRequestBytes:
 		return c.tooLarge()
 	case c.patient && c.patience <= 0:
@@ -167,6 +170,19 @@ func (c *call) whyEnded(err error) trouble {
 	default:
 		return failed(c.failure, err)
 	}
+}
+
+// validNames reports whether all names of fields are tokens (RFC 9110 §5.6.2).
+// net/http checks those of a request's headers, but not of its trailers.
+func validNames(h http.Header) bool {
+	for name := range h {
+		for i := range len(name) {
+			if c := name[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // hasToken reports whether a list header holds a token, ignoring case.

@@ -119,9 +119,12 @@ func (d *Dependency) reverseFor(r *http.Request) *httputil.ReverseProxy {
 
 // breakerChanged is the breaker's notice of a change, given with no lock held.
 // When the circuit opens, whoever still waits for a permit is answered at
-// once: while a dependency is sick, waiting helps nobody.
+// once: while a dependency is sick, waiting helps nobody. A breaker that only
+// observes refuses nobody, unless an operator forced it open, in which case no
+// end is known.
 func (d *Dependency) breakerChanged(t breaker.Transition) {
-	if t.To == breaker.Open {
+	observes := d.current.Load().settings.Breaker.Mode == breaker.Observe
+	if t.To == breaker.Open && (!observes || t.OpenUntil.IsZero()) {
 		d.bulkhead.Evict(breaker.ErrOpen)
 	}
 	d.observer.BreakerChanged(d.name, t)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"maps"
+	"net/http"
 	"strconv"
 )
 
@@ -34,6 +35,9 @@ func (s *Static) answer(c *call, t trouble) {
 	c.source = SourceStatic
 	h := c.w.Header()
 	h["Content-Type"] = nil // net/http would guess one
+	if s.Status == http.StatusServiceUnavailable {
+		h["Retry-After"] = []string{c.retryAfter(t)}
+	}
 	maps.Copy(h, s.Header)
 	h["Proxy-Status"] = []string{t.proxyStatus()}
 	h["Sidecar-Degraded"] = []string{"static; reason=" + string(t.why)}

@@ -63,6 +63,7 @@ func (d *Dependency) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 
 	d.reverseFor(r).ServeHTTP(w, c.forward())
+	c.passing = false
 }
 
 // admit asks the breaker for leave to make one attempt.
@@ -79,8 +80,11 @@ func (c *call) admit(now time.Time) error {
 
 // settle tells the breaker what became of the attempt it let go. Only the
 // first verdict on a permit counts, so [call.end] can always add the harmless
-// one.
+// one. An attempt at the upstream of before says nothing of the present one.
 func (c *call) settle(o breaker.Outcome) {
+	if c.run.pool != c.d.current.Load().pool {
+		o = breaker.Ignored
+	}
 	c.mu.Lock()
 	permit := c.permit
 	c.permit = breaker.Permit{}

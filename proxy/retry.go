@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"sidecar/resilience/breaker"
 	"sidecar/resilience/retry"
 )
 
@@ -15,8 +16,9 @@ const (
 	// longestRetryAfter is how long an upstream may make a call without a
 	// deadline wait before its next attempt.
 	longestRetryAfter = 30 * time.Second
-	// drainBytes and drainTime bound what is read of a failed answer to get
-	// its connection back; a new connection costs more than that.
+	// drainBytes and drainTime bound what is read of a failed answer, or of
+	// an upload that nobody wants, to get the connection back; a new one costs
+	// more than that.
 	drainBytes = 64 << 10
 	drainTime  = 20 * time.Millisecond
 )
@@ -32,7 +34,7 @@ func attempts(req *http.Request) (*http.Response, error) {
 	for {
 		a, res, why, err := c.attempt(req)
 		wanted, delay := c.wantsRetry(a, res, why)
-		if !wanted || !c.pause(delay) || !c.admitRetry() {
+		if !wanted || !c.pause(delay) || !c.admitRetry(a) {
 			return c.final(req, res, why, err)
 		}
 		if res != nil {
@@ -47,7 +49,7 @@ func (c *call) attempt(req *http.Request) (a *attempt, res *http.Response, why R
 	for {
 		a = c.newAttempt(req)
 		res, err = a.send(req)
-		if err == nil || !a.reused || !a.unsent() || !c.replay.untouched() || a.ctx.Err() != nil {
+		if err == nil || !a.reused || !a.unsent() || !c.replay.rewind() || a.ctx.Err() != nil {
 			break
 		}
 		// A kept-alive connection had died before a byte was written: the
@@ -114,18 +116,29 @@ func (c *call) pause(d time.Duration) bool {
 	}
 }
 
-// admitRetry asks breaker and budget again before a retry: an open circuit
-// ends all retries, and a storm of them cannot form.
-func (c *call) admitRetry() bool {
+// admitRetry asks breaker and budget again before the retry of an attempt: an
+// open circuit ends all retries, and a storm of them cannot form. An answer
+// that nobody will see is judged by its headers, before the next permit.
+func (c *call) admitRetry(a *attempt) bool {
 	now := time.Now()
+	a.judge(breaker.Success)
 	if c.admit(now) != nil {
 		return c.deny(DeniedBreaker)
 	}
 	if !c.d.budget.Retry(now) {
-		c.settle(0)
-		return c.deny(DeniedBudget)
+		return c.denyAdmitted(DeniedBudget)
+	}
+	// An upload that went on meanwhile may have become too large.
+	if !c.replay.rewind() {
+		return c.denyAdmitted(DeniedBody)
 	}
 	return true
+}
+
+// denyAdmitted denies a retry that the breaker has admitted.
+func (c *call) denyAdmitted(d Denial) bool {
+	c.settle(breaker.Ignored)
+	return c.deny(d)
 }
 
 // deny notes the first reason why a wanted retry is not made.
@@ -139,8 +152,11 @@ func (c *call) deny(d Denial) bool {
 // final hands the last attempt's answer on, unless the call ended while a
 // better one was waited for.
 func (c *call) final(req *http.Request, res *http.Response, why Reason, err error) (*http.Response, error) {
-	if err == nil && c.ctx.Err() != nil {
-		_ = res.Body.Close()
+	if c.ctx.Err() != nil {
+		if res != nil {
+			_ = res.Body.Close()
+			res = nil
+		}
 		why, err = ReasonCanceled, context.Cause(c.ctx)
 		switch err {
 		case errTimeout:

@@ -179,12 +179,8 @@ func (s *staleReplay) answer(c *call, t trouble) {
 		c.write(s.copied.status, s.copied.body)
 		return
 	}
-	if h.Get("Content-Encoding") != "" {
-		// ServeContent leaves the length of an encoded body to its caller.
-		h["Content-Length"] = []string{strconv.Itoa(len(s.copied.body))}
-	}
 	modified, _ := http.ParseTime(h.Get("Last-Modified"))
-	w := &statusWriter{ResponseWriter: c.w, status: http.StatusOK}
+	w := &statusWriter{ResponseWriter: c.w, status: http.StatusOK, whole: len(s.copied.body)}
 	http.ServeContent(w, c.r, "", modified, bytes.NewReader(s.copied.body))
 	c.status = w.status
 }
@@ -193,10 +189,15 @@ func (s *staleReplay) answer(c *call, t trouble) {
 type statusWriter struct {
 	http.ResponseWriter
 	status int
+	whole  int // length of the whole body
 }
 
-// WriteHeader notes and passes the status.
+// WriteHeader notes and passes the status. ServeContent leaves the length of
+// an encoded body to its caller.
 func (w *statusWriter) WriteHeader(status int) {
 	w.status = status
+	if status == http.StatusOK {
+		w.Header()["Content-Length"] = []string{strconv.Itoa(w.whole)}
+	}
 	w.ResponseWriter.WriteHeader(status)
 }

@@ -29,15 +29,13 @@ func newTarget(u *url.URL) *target {
 // query. An absolute-form target (RFC 9112 §3.2.2) gives the path of its
 // origin form: the host in it never chooses where a call goes.
 func rawPath(r *http.Request) string {
-	if strings.HasPrefix(r.RequestURI, "/") {
-		path, _, _ := strings.Cut(r.RequestURI, "?")
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	if path == "*" || strings.HasPrefix(path, "/") {
 		return path
 	}
-	if r.RequestURI == "*" {
-		return "*"
-	}
-	if p := r.URL.EscapedPath(); p != "" {
-		return p
+	_, path, _ = strings.Cut(path, "://")
+	if slash := strings.IndexByte(path, '/'); slash >= 0 {
+		return path[slash:]
 	}
 	return "/"
 }
