@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,12 +36,14 @@ type attempt struct {
 	late     bool // the headers came, or were waited for, longer than slow_call.after
 	judged   bool
 	done     bool
+	interims int
+	held     []interim // not passed on yet
 }
 
 // newAttempt prepares the call's next request to the upstream.
-func (c *call) newAttempt(req *http.Request) *attempt {
+func (c *call) newAttempt() *attempt {
 	a := &attempt{c: c, start: time.Now(), retry: c.tries > 0, probe: c.permit.Probe()}
-	a.ctx, a.cancel = context.WithCancelCause(req.Context())
+	a.ctx, a.cancel = context.WithCancelCause(a.traced())
 	if c.replay != nil {
 		a.body = c.replay.reader(a.bodySent)
 	}
@@ -63,41 +64,9 @@ func (a *attempt) send(req *http.Request) (*http.Response, error) {
 	} else {
 		a.bodySent()
 	}
-	a.watchConnection()
 	res, err := a.c.run.pool.RoundTrip(out)
 	a.headersDone()
 	return res, err
-}
-
-// watchConnection notes which connection the attempt is sent on, and counts
-// what the HTTP/2 transport sends again by itself, as attempts that the
-// upstream refused to process. ReverseProxy
-// has put a trace of its own into the context, made for this call alone; it is
-// completed instead of wrapped, which would cost more than the rest of the
-// attempt's bookkeeping.
-func (a *attempt) watchConnection() {
-	if trace := httptrace.ContextClientTrace(a.ctx); trace != nil {
-		trace.GotConn = func(info httptrace.GotConnInfo) {
-			if a.wrote.Swap(false) && !a.unsent() {
-				a.c.tries++
-				a.c.d.observer.AttemptDone(Attempt{Dependency: a.c.d.name, Result: Result(ReasonReset), Retry: a.retry, Headers: time.Since(a.start)})
-				a.retry = true
-			}
-			a.conn, a.reused = info.Conn, info.Reused
-			a.before, _ = writtenOn(info.Conn)
-		}
-		trace.WroteHeaders = func() { a.wrote.Store(true) }
-	}
-}
-
-// unsent reports whether provably no byte of this attempt reached a
-// connection.
-func (a *attempt) unsent() bool {
-	if a.conn == nil {
-		return true
-	}
-	written, known := writtenOn(a.conn)
-	return known && written == a.before
 }
 
 // bodySent starts attempt_timeout: from here on the upstream is waited for. A

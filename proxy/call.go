@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/textproto"
 	"sync"
 	"time"
 
@@ -50,6 +51,8 @@ type call struct {
 	timer  *time.Timer // the deadline; nil without one
 	body   *callerBody // nil when the request has none
 	replay *replay     // body, for several attempts; nil likewise
+
+	passInterim func(code int, header textproto.MIMEHeader) error // ReverseProxy's
 
 	waited  time.Duration
 	tries   int

@@ -120,18 +120,14 @@ const unblockGrace = 100 * time.Millisecond
 // blame: a caller that stopped sending, or the upstream.
 func (c *call) expire(why error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.ended:
-		return
-	case c.body.pending():
-		c.cancel(errStalled)
-		c.body.interrupt()
-		return
+	if c.committed && !c.ended {
+		// A caller that does not read would hold its permit for ever.
+		c.hurried = c.rc.SetWriteDeadline(time.Now().Add(unblockGrace)) == nil
+	}
+	c.mu.Unlock()
+	if c.body.pending() {
+		why = errStalled
 	}
 	c.cancel(why)
-	if c.committed {
-		// A caller that does not read would hold its permit for ever.
-		_ = c.rc.SetWriteDeadline(time.Now().Add(unblockGrace))
-	}
+	c.body.interrupt()
 }

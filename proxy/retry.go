@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"time"
 
@@ -28,6 +29,7 @@ const (
 // The answer of the last one is the upstream's answer to the call.
 func attempts(req *http.Request) (*http.Response, error) {
 	c := callOf(req.Context())
+	c.passInterim = httptrace.ContextClientTrace(req.Context()).Got1xxResponse
 	if req.Body != nil {
 		c.replay = newReplay(req.Body, c.policy.Retry.keeps(req.ContentLength))
 	}
@@ -35,7 +37,7 @@ func attempts(req *http.Request) (*http.Response, error) {
 		a, res, why, err := c.attempt(req)
 		wanted, delay := c.wantsRetry(a, res, why)
 		if !wanted || !c.pause(delay) || !c.admitRetry(a) {
-			return c.final(req, res, why, err)
+			return c.final(req, a, res, why, err)
 		}
 		if res != nil {
 			discard(a, res)
@@ -47,7 +49,7 @@ func attempts(req *http.Request) (*http.Response, error) {
 // headers. why is empty for a success.
 func (c *call) attempt(req *http.Request) (a *attempt, res *http.Response, why Reason, err error) {
 	for {
-		a = c.newAttempt(req)
+		a = c.newAttempt()
 		res, err = a.send(req)
 		if err == nil || !a.reused || !a.unsent() || !c.replay.rewind() || a.ctx.Err() != nil {
 			break
@@ -151,7 +153,7 @@ func (c *call) deny(d Denial) bool {
 
 // final hands the last attempt's answer on, unless the call ended while a
 // better one was waited for.
-func (c *call) final(req *http.Request, res *http.Response, why Reason, err error) (*http.Response, error) {
+func (c *call) final(req *http.Request, a *attempt, res *http.Response, why Reason, err error) (*http.Response, error) {
 	if c.ctx.Err() != nil {
 		if res != nil {
 			_ = res.Body.Close()
@@ -168,6 +170,7 @@ func (c *call) final(req *http.Request, res *http.Response, why Reason, err erro
 	c.failure = why
 	if res != nil {
 		res.Request = req
+		a.releaseInterim()
 	}
 	return res, err
 }

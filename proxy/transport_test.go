@@ -3,7 +3,7 @@ package proxy
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -34,7 +36,7 @@ type far struct {
 // wired puts net/http's Transport into the rig, with pipes to far.
 func (r *rig) wired(f *far) {
 	p := newPool(r.d.current.Load().settings)
-	p.RoundTripper.(*http.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) {
+	p.current.Load().http1.DialContext = func(context.Context, string, string) (net.Conn, error) {
 		near, end := net.Pipe()
 		f.mu.Lock()
 		f.dials++
@@ -294,7 +296,7 @@ func TestWireBrokenBody(t *testing.T) {
 
 // The pool follows no proxy and asks for no compression.
 func TestPoolAddsNothing(t *testing.T) {
-	tr := newPool(usual()).RoundTripper.(*http.Transport)
+	tr := newPool(usual()).current.Load().http1
 	if tr.Proxy != nil || !tr.DisableCompression {
 		t.Error("the pool follows a proxy or asks for compression")
 	}
@@ -339,7 +341,7 @@ func TestConnectFailures(t *testing.T) {
 		{"no TLS", strings.Replace(plain.URL, "http", "https", 1), nil, 502, ReasonConnect, "tls_protocol_error"},
 		{"unknown certificate", secure.URL, nil, 502, ReasonConnect, "tls_protocol_error"},
 		{"too late", plain.URL, inNoTime, 504, ReasonTimeout, "connection_timeout"},
-		{"known certificate", secure.URL, func(s *Settings) { s.TLS = trusting(secure) }, 404, "", ""},
+		{"known certificate", secure.URL, func(s *Settings) { s.TLS = trusting(t, secure) }, 404, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, call := over(t, c.upstream, c.change)
@@ -353,8 +355,18 @@ func TestConnectFailures(t *testing.T) {
 	}
 }
 
-func trusting(s *httptest.Server) *tls.Config {
-	return s.Client().Transport.(*http.Transport).TLSClientConfig
+// trusting writes the server's certificate to a file and trusts it.
+func trusting(t *testing.T, s *httptest.Server) *Certificates {
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	if err := os.WriteFile(file, block, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := LoadCertificates(TLSOptions{CAFile: file, ServerName: "example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // errors of net/http that have no name of their own are told by their kind.

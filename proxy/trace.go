@@ -1,0 +1,107 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"strings"
+	"time"
+)
+
+// mostInterim bounds the interim responses of one attempt. net/http bounds
+// their headers together only where nobody listens to them.
+const mostInterim = 100
+
+var errInterim = errors.New("the upstream sent too many interim responses")
+
+// interim is an interim response (RFC 9110 §15.2), such as 103 Early Hints.
+type interim struct {
+	code   int
+	header textproto.MIMEHeader
+}
+
+// traced returns the context that an attempt is sent under. The trace that
+// ReverseProxy has put into the request's own context is left out, but for the
+// function that passes interim responses on: each attempt has a trace of its
+// own, so that late news of one cannot be taken for another's.
+func (a *attempt) traced() context.Context {
+	return httptrace.WithClientTrace(a.c.ctx, &httptrace.ClientTrace{
+		GotConn:        a.gotConn,
+		WroteHeaders:   func() { a.wrote.Store(true) },
+		Got1xxResponse: a.gotInterim,
+	})
+}
+
+// gotConn notes which connection the attempt is sent on. A second one, after
+// something was written on the first, means that the HTTP/2 transport sends the
+// request again by itself: the first was an attempt too, which the upstream
+// refused to process.
+func (a *attempt) gotConn(info httptrace.GotConnInfo) {
+	if a.wrote.Swap(false) && !a.unsent() {
+		a.c.tries++
+		a.c.d.observer.AttemptDone(Attempt{
+			Dependency: a.c.d.name, Result: Result(ReasonReset), Retry: a.retry, Headers: time.Since(a.start),
+		})
+		a.retry = true
+	}
+	a.conn, a.reused = info.Conn, info.Reused
+	a.before, _ = writtenOn(info.Conn)
+}
+
+// unsent reports whether provably no byte of this attempt reached a
+// connection.
+func (a *attempt) unsent() bool {
+	if a.conn == nil {
+		return true
+	}
+	written, known := writtenOn(a.conn)
+	return known && written == a.before
+}
+
+// gotInterim passes an interim response on, without the fields of the
+// upstream's connection, which ReverseProxy would pass too. While the attempt
+// may still be made again it waits for the attempt's end, so that nothing of a
+// failed attempt reaches the caller.
+func (a *attempt) gotInterim(code int, header textproto.MIMEHeader) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.answered {
+		return nil
+	}
+	if a.interims++; a.interims > mostInterim {
+		return errInterim
+	}
+	removeHopByHop(http.Header(header))
+	if a.c.tries < a.c.policy.Retry.MaxRetries && idempotent(a.c.r) {
+		a.held = append(a.held, interim{code, header})
+		return nil
+	}
+	return a.c.passInterim(code, header)
+}
+
+// releaseInterim passes on what a final attempt said before its answer.
+func (a *attempt) releaseInterim() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, i := range a.held {
+		_ = a.c.passInterim(i.code, i.header)
+	}
+	a.held = nil
+}
+
+// hopByHop are the header fields of one connection (RFC 9110 §7.6.1).
+var hopByHop = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
+
+// removeHopByHop removes them and those that Connection names.
+func removeHopByHop(h http.Header) {
+	for _, line := range h["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			h.Del(strings.TrimSpace(name))
+		}
+	}
+	for _, name := range hopByHop {
+		h.Del(name)
+	}
+}
