@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
+	"math"
 	"net"
 	"sync/atomic"
 )
@@ -53,11 +54,21 @@ func (d *dialer) config(address string, protocols []string) *tls.Config {
 	return config
 }
 
+// connectContext bounds the making of a connection by the call that asked for
+// it: by its connect_timeout and by its own end. net/http would go on for a
+// caller that has long gone.
 func connectContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	if t := callOf(ctx).policy.ConnectTimeout; t > 0 {
-		return context.WithTimeout(ctx, t)
+	c := callOf(ctx)
+	timeout := c.policy.ConnectTimeout
+	if timeout <= 0 {
+		timeout = math.MaxInt64
 	}
-	return context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	stop := context.AfterFunc(c.ctx, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
 func connect(ctx context.Context, network, address string) (net.Conn, error) {
