@@ -25,7 +25,7 @@ func (d *decoder) check(v reflect.Value, path string) {
 	case *Match:
 		d.checkMatch(p, path)
 	case *TLS:
-		d.resolveFiles(p)
+		d.resolveFiles(p, path)
 	}
 }
 

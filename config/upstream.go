@@ -20,11 +20,19 @@ func (d *decoder) checkUpstream(dep *Dependency, levels []string) {
 	}
 }
 
-// resolveFiles makes the paths independent of the working folder.
-func (d *decoder) resolveFiles(t *TLS) {
-	for _, file := range []*string{&t.CAFile, &t.CertFile, &t.KeyFile} {
-		if *file != "" && !filepath.IsAbs(*file) {
+// resolveFiles makes the paths independent of the working folder, and sees
+// whether there is a file at each. What is in it is for the TLS library to say.
+func (d *decoder) resolveFiles(t *TLS, path string) {
+	for key, file := range map[string]*string{"ca_file": &t.CAFile, "cert_file": &t.CertFile, "key_file": &t.KeyFile} {
+		at := join(path, key)
+		if _, ok := d.set[at]; !ok || *file == "" {
+			continue
+		}
+		if !filepath.IsAbs(*file) {
 			*file = filepath.Join(d.dir, *file)
+		}
+		if _, err := readBounded(*file, mostBody); err != nil {
+			d.faultAt(d.find(at), at, "must be a readable file: %v", err)
 		}
 	}
 }

@@ -38,7 +38,8 @@
 // The caller's target byte for byte after the upstream's own path, the
 // caller's headers without the hop-by-hop ones, and each request as often as
 // attempts are counted: the re-sending that net/http's Transport does on its
-// own is switched off in HTTP/1.1 and counted in HTTP/2. One thing is still done silently, since the upstream
-// cannot see it: a request of which no byte was written, because a kept-alive
-// connection had died, goes to the next connection.
+// own is switched off in HTTP/1.1 and counted in HTTP/2. One thing is still
+// done silently, since the upstream cannot see it: a request of which no byte
+// was written, because a kept-alive connection had died, goes to the next
+// connection.
 package proxy
