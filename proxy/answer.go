@@ -41,13 +41,13 @@ func (c *call) substitute(f answerer, t trouble) {
 	f.answer(c, t)
 }
 
-// leaveUpload has done with the upload, and reports whether it is cut off. One
-// that waits to be asked for with 100 Continue is not.
+// leaveUpload gives up on the upload, and reports whether it was cut off. One
+// that its caller holds back until 100 Continue is not asked for any more.
 func (c *call) leaveUpload() (cutOff bool) {
 	switch {
 	case c.body.complete():
 		return false
-	case c.body.pending(), c.body.fault() != nil, c.r.Header.Get("Expect") != "":
+	case c.body.pending(), c.r.Header.Get("Expect") != "":
 		c.body.interrupt()
 		return true
 	default:

@@ -135,21 +135,13 @@ func (a *attempt) finish(r Result) {
 
 // fail ends an attempt that brought no response.
 func (a *attempt) fail(why Reason) {
-	switch {
-	case why != ReasonCanceled && why != ReasonDeadline:
-		a.judge(breaker.Failure)
-		a.finish(Result(why))
-	case a.c.body.complete():
+	if why == ReasonCanceled || why == ReasonDeadline {
 		a.judge(breaker.Ignored)
 		a.finish(ResultCanceled)
-	default:
-		// The upload was the caller's to finish: not even slow.
-		a.mu.Lock()
-		a.late = false
-		a.mu.Unlock()
-		a.judge(breaker.Ignored)
-		a.finish(ResultCanceled)
+		return
 	}
+	a.judge(breaker.Failure)
+	a.finish(Result(why))
 }
 
 // ended reports whether the attempt's result is known.

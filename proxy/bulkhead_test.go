@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sidecar/resilience/breaker"
 )
 
 func size(running, waiting int, queue time.Duration) func(*Settings) {
@@ -148,6 +150,30 @@ func TestWaiterIsNotRead(t *testing.T) {
 		if q := r.up.request(1); q.body != "x" {
 			r.Errorf("the upstream got %q", q.body)
 		}
+	})
+}
+
+// A call that waited while the breaker began a new era asks it again, so that
+// its verdict counts, and so that it does not get past an open circuit.
+func TestWaiterAsksAgain(t *testing.T) {
+	bubble(t, size(1, 1, 0), func(r *rig) {
+		r.up.will(reply{after: ms(300)}, reply{status: 500})
+		r.start(caller{})
+		synctest.Wait()
+		a := r.start(caller{})
+		synctest.Wait()
+		r.d.Force(breaker.Auto)
+		a.wait()
+		r.wantEvidence(failure)
+	})
+	bubble(t, both(size(1, 1, 0), trips(1), func(s *Settings) { s.Breaker.Mode = breaker.Observe }), func(r *rig) {
+		r.up.will(reply{after: ms(300), status: 500})
+		r.start(caller{})
+		synctest.Wait()
+		a := r.start(caller{})
+		time.Sleep(ms(100))
+		r.d.breaker.SetPolicy(time.Now(), breaker.Policy{ConsecutiveFailures: 1, Cooldown: time.Second})
+		a.wait().want(t, 503, openBody, ms(300))
 	})
 }
 

@@ -18,16 +18,19 @@ type callerBody struct {
 
 	mu      sync.Mutex // guards everything below
 	reading bool
-	over    bool  // nothing more is to be read
-	cut     bool  // a read was ended by force: what the connection brings next is not known
-	err     error // how it ended: io.EOF, errTooLarge, or what the connection said
+	quiet   sync.Cond // told when reading ends
+	over    bool      // nothing more is to be read
+	cut     bool      // a read was ended by force: what the connection brings next is not known
+	err     error     // how it ended: io.EOF, errTooLarge, or what the connection said
 }
 
 func newCallerBody(src io.ReadCloser, limit int64, rc *http.ResponseController) *callerBody {
 	if limit <= 0 {
 		limit = -1
 	}
-	return &callerBody{src: src, rc: rc, limit: limit}
+	b := &callerBody{src: src, rc: rc, limit: limit}
+	b.quiet.L = &b.mu
+	return b
 }
 
 // Read reads from the caller. Its errors, io.EOF aside, are the caller's
@@ -55,6 +58,7 @@ func (b *callerBody) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading = false
+	b.quiet.Broadcast()
 	b.err = err
 	return n, err
 }
@@ -98,8 +102,8 @@ func (b *callerBody) fault() error {
 }
 
 // interrupt ends the reading: a read that waits for the caller, and every later
-// one. The handler must not return while one is under way, since net/http would
-// wait for it.
+// one. It returns when none is under way. The handler must not return before:
+// net/http would lift the deadline and wait for the caller.
 func (b *callerBody) interrupt() {
 	if b == nil {
 		return
@@ -107,9 +111,15 @@ func (b *callerBody) interrupt() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.over = true
-	if b.reading {
-		b.cut = true
-		_ = b.rc.SetReadDeadline(time.Unix(1, 0))
+	if !b.reading {
+		return
+	}
+	b.cut = true
+	if b.rc.SetReadDeadline(time.Unix(1, 0)) != nil {
+		return
+	}
+	for b.reading {
+		b.quiet.Wait()
 	}
 }
 

@@ -132,6 +132,11 @@ func TestReplayModel(t *testing.T) {
 			if err != nil && err != errAttemptOver && (err != end || len(got) != len(body)) {
 				t.Fatalf("attempt %d ended with %v after %d of %d bytes", try, err, len(got), len(body))
 			}
+			if err == io.EOF {
+				if n, again := a.Read(make([]byte, 1)); n != 0 || again != io.EOF {
+					t.Fatalf("after the end: %d, %v", n, again)
+				}
+			}
 			if whole := err == io.EOF; whole != (sent == 1) {
 				t.Fatalf("attempt %d was told %d times that its body is sent, read to the end: %v", try, sent, whole)
 			}

@@ -99,8 +99,66 @@ func TestRefusalOfAnUpload(t *testing.T) {
 		began := time.Now()
 		say(t, conn, stalling)
 		wantAnswer(t, in, 503, true)
-		if took := time.Since(began); took > drainTime {
-			r.Errorf("refused after %v, want at most %v", took, drainTime)
+		if took := time.Since(began); took != drainTime {
+			r.Errorf("refused after %v, want %v", took, drainTime)
+		}
+	})
+}
+
+// A refused caller is not asked for its body.
+func TestRefusalInPlaceOfContinue(t *testing.T) {
+	served(t, nil, func(r *rig, conn net.Conn, in *bufio.Reader) {
+		r.d.Force(breaker.ForcedOpen)
+		began := time.Now()
+		say(t, conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n")
+		wantAnswer(t, in, 503, true)
+		if took := time.Since(began); took != 0 {
+			r.Errorf("refused after %v, want at once", took)
+		}
+	})
+}
+
+// An answer that does not wait for the upload to end goes out at once, and the
+// connection is closed after it. So it is with a fallback.
+func TestAnswerDuringUpload(t *testing.T) {
+	for status, up := range map[int]reply{201: {status: 201, early: true, after: ms(10), body: text("it")}, 202: {status: 500, early: true, after: ms(10)}} {
+		served(t, fallbacks(static(202, "own")), func(r *rig, conn net.Conn, in *bufio.Reader) {
+			r.up.will(up)
+			began := time.Now()
+			say(t, conn, strings.Replace(stalling, "POST", "GET", 1))
+			wantAnswer(t, in, status, true)
+			if took := time.Since(began); took != ms(10) {
+				r.Errorf("answered after %v, want 10ms", took)
+			}
+			if _, err := in.ReadByte(); err != io.EOF {
+				r.Errorf("the connection is still open: %v", err)
+			}
+		})
+	}
+}
+
+// slow is a body that ends after a while, whatever the deadline.
+type slow struct{}
+
+func (slow) Read([]byte) (int, error) {
+	time.Sleep(time.Second)
+	return 0, io.EOF
+}
+
+// Once a body is given up nothing more of it is read, and that is nobody's
+// fault.
+func TestCallerBodyIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &answer{}
+		a.conn, a.app = net.Pipe()
+		b := newCallerBody(io.NopCloser(strings.NewReader("body")), 0, http.NewResponseController(a))
+		b.interrupt()
+		if n, err := b.Read(make([]byte, 9)); n != 0 || err != errCallEnded || b.fault() != nil || b.complete() {
+			t.Errorf("read %d, %v, fault %v, complete %v", n, err, b.fault(), b.complete())
+		}
+		b = newCallerBody(io.NopCloser(slow{}), 0, http.NewResponseController(a))
+		if b.drain() {
+			t.Error("the connection has a read deadline in the past and is to be used again")
 		}
 	})
 }

@@ -28,7 +28,7 @@ func TestStorable(t *testing.T) {
 		{name: "plain"},
 		{name: "203", up: reply{status: 203}},
 		{name: "public", response: fields("Cache-Control: public, max-age=1")},
-		{name: "looks like a directive", response: fields(`Cache-Control: x="no-store, private"`)},
+		{name: "looks like a directive", response: fields(`Cache-Control: x="a, no-store, b"`)},
 		{name: "no-store", response: fields("Cache-Control: No-Store"), skip: "directive"},
 		{name: "private", response: fields("Cache-Control: private"), skip: "directive"},
 		{name: "private with a field", response: fields(`Cache-Control: private="Set-Cookie"`), skip: "directive"},

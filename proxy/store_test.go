@@ -93,7 +93,7 @@ func TestVariantKeys(t *testing.T) {
 	v := &variants{names: []string{"A", "B", "Host"}}
 	seen := map[string]http.Header{}
 	for _, h := range []http.Header{
-		{}, {"A": {""}}, {"B": {""}}, {"A": {"x"}}, {"B": {"x"}}, {"A": {"x\x001:y"}}, {"A": {"x"}, "B": {"y"}}, {"A": {"x", "y"}}, {"A": {"xy"}},
+		{}, {"A": {""}}, {"B": {""}}, {"A": {"x"}}, {"B": {"x"}}, {"A": {"x\x001:y"}}, {"A": {"x\x00:y"}}, {"A": {"x"}, "B": {"y"}}, {"A": {"x", "y"}}, {"A": {"xy"}},
 	} {
 		key := v.variant("primary", &http.Request{Header: h})
 		if other, ok := seen[key]; ok {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"io"
 	"net/http"
 	"net/url"
 	"testing"
@@ -144,6 +145,40 @@ func TestRequestHeaders(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Trailers follow the body.
+func TestRequestTrailers(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		a := caller{method: "PUT", body: text("x"), length: -1}.dial(r.T)
+		a.req.Trailer = http.Header{"X-Sum": nil}
+		a.req.Body = trailing{a.req.Body, a.req.Trailer}
+		r.made = append(r.made, a)
+		var got http.Header
+		r.d.current.Load().pool.RoundTripper = roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+			res, err := r.up.RoundTrip(req)
+			got = req.Trailer.Clone()
+			return res, err
+		})
+		a.serve(r.d)
+		if got.Get("X-Sum") != "1" {
+			r.Errorf("trailers %v, want the caller's", got)
+		}
+	})
+}
+
+// trailing sets a trailer at the end of a body.
+type trailing struct {
+	io.ReadCloser
+	trailer http.Header
+}
+
+func (b trailing) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.trailer.Set("X-Sum", "1")
+	}
+	return n, err
 }
 
 // So it is with the answer's headers; a type is not guessed.

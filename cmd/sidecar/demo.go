@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,7 +60,9 @@ func demoCommand() *cobra.Command {
 	}
 	cmd.Flags().DurationVar(&length, "for", 0, "end after this long (default: at Ctrl-C)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx := cmd.Context()
+		// The load ends with the first signal, so that the drain finds quiet.
+		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
 		if length > 0 {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, length)
