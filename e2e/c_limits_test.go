@@ -93,6 +93,7 @@ dependencies:
 		together(10, func(int) result { return s.abandon("LEFT", "/", 50*time.Millisecond) })
 		s.wantIdle(t, "left", time.Second)
 		s.wantMetric(t, 0, "sidecar_requests_total", "dependency", "left", "outcome", "failed")
+		s.client.CloseIdleConnections() // the callers' own
 		var now usage
 		if !poll(time.Second, func() bool {
 			now, _ = s.usage()

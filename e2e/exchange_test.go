@@ -57,10 +57,6 @@ func (x *exchange) goneAt() time.Time { return x.in.endedAt() }
 // gone is closed when the connection has been closed.
 func (x *exchange) gone() <-chan struct{} { return x.in.ended }
 
-// raw returns what came on the connection for this request, byte for byte, up
-// to 64 KiB, and anything sent behind it.
-func (x *exchange) raw() string { return x.in.raw() }
-
 // delay waits; false if the peer left or the upstream ended meanwhile.
 func (x *exchange) delay(d time.Duration) bool {
 	timer := time.NewTimer(d)

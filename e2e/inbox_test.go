@@ -7,13 +7,9 @@ import (
 	"time"
 )
 
-const (
-	// inboxSize is how much of what came is kept for a handler that does not
-	// read; above it the peer is held back.
-	inboxSize = 1 << 20
-	// rawSize is how much is kept of a request as it came.
-	rawSize = 64 << 10
-)
+// inboxSize is how much of what came is kept for a handler that does not read;
+// above it the peer is held back.
+const inboxSize = 1 << 20
 
 // inbox takes in what comes on a connection, so that its end is noticed while
 // nobody reads. It is safe for concurrent use, with one reader at a time.
@@ -23,7 +19,6 @@ type inbox struct {
 	mu      sync.Mutex // guards everything below
 	changed *sync.Cond
 	data    []byte
-	record  []byte
 	failure error
 	at      time.Time // of the failure
 	given   bool      // nobody will read any more
@@ -42,7 +37,6 @@ func (in *inbox) fill(c net.Conn) {
 		n, err := c.Read(buffer)
 		in.mu.Lock()
 		in.data = append(in.data, buffer[:n]...)
-		in.record = append(in.record, buffer[:min(n, rawSize-len(in.record))]...)
 		if err != nil {
 			in.failure, in.at = err, time.Now()
 			close(in.ended)
@@ -81,19 +75,6 @@ func (in *inbox) giveUp() {
 	defer in.mu.Unlock()
 	in.given = true
 	in.changed.Broadcast()
-}
-
-// forget drops what was kept of the request before.
-func (in *inbox) forget() {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.record = append([]byte(nil), in.data[:min(len(in.data), rawSize)]...)
-}
-
-func (in *inbox) raw() string {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return string(in.record)
 }
 
 func (in *inbox) err() error {

@@ -222,10 +222,6 @@ func (s *sidecar) settled(t *testing.T) usage {
 	return last
 }
 
-// rebase takes what the process holds now as what it may hold at the end, for
-// a test that gave it more to do.
-func (s *sidecar) rebase(t *testing.T) { s.before = s.settled(t) }
-
 // checkLeaks waits until the process holds no more than at its start.
 func (s *sidecar) checkLeaks(t *testing.T) {
 	t.Helper()

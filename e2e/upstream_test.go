@@ -135,9 +135,6 @@ func (u *upstream) converse(c net.Conn) {
 	}()
 	buffered := bufio.NewReader(in)
 	for {
-		if buffered.Buffered() == 0 {
-			in.forget()
-		}
 		req, err := http.ReadRequest(buffered)
 		if err != nil {
 			return

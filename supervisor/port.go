@@ -34,6 +34,7 @@ type port struct {
 	server   *http.Server
 	cutOff   context.CancelFunc // ends every call on this port
 	handler  atomic.Pointer[http.Handler]
+	calls    atomic.Int64 // handlers that run
 	started  bool
 }
 
@@ -66,6 +67,8 @@ func openPort(address string, complaints *log.Logger) (*port, error) {
 
 // ServeHTTP hands a request to whatever the port serves at this moment.
 func (p *port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.calls.Add(1)
+	defer p.calls.Add(-1)
 	(*p.handler.Load()).ServeHTTP(w, r)
 }
 
@@ -78,20 +81,27 @@ func (p *port) serve(h http.Handler) {
 	}
 }
 
-// drain stops accepting, lets calls end for at most patience, and closes.
-func (p *port) drain(patience time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	_ = p.server.Shutdown(ctx)
+// refuse frees the address at once. Connections that are there end after the
+// calls on them.
+func (p *port) refuse() {
+	_ = p.listener.Close()
+	p.server.SetKeepAlivesEnabled(false)
+}
+
+// drain lets calls end until ctx does, and closes. [http.Server.Shutdown] would
+// also wait for connections on which nothing has come yet.
+func (p *port) drain(ctx context.Context) {
+	waitUntil(ctx, func() bool { return p.calls.Load() == 0 })
 	p.close()
 }
 
-// close ends every call and connection on this port.
+// close ends every call and connection on this port. The ends of calls are
+// waited for a moment, so that they are told.
 func (p *port) close() {
+	_ = p.listener.Close()
 	p.cutOff()
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()
-	_ = p.server.Shutdown(ctx)
+	waitUntil(ctx, func() bool { return p.calls.Load() == 0 })
 	_ = p.server.Close()
-	_ = p.listener.Close() // for one that never began to serve
 }

@@ -49,7 +49,9 @@ type Supervisor struct {
 	o        Options
 	store    *proxy.Store
 	draining atomic.Bool
+	closing  chan struct{}  // closed when removed dependencies must not be waited for
 	leaving  sync.WaitGroup // removed ports and dependencies on their way out
+	lingers  atomic.Int64   // removed dependencies that still have calls
 
 	mu      sync.Mutex // serialises Apply and Close; guards ports
 	ports   map[string]*port
@@ -69,7 +71,7 @@ type dependency struct {
 
 // New returns a supervisor that runs nothing yet.
 func New(o Options) *Supervisor {
-	s := &Supervisor{o: o, store: proxy.NewStore(0, 0), ports: map[string]*port{}}
+	s := &Supervisor{o: o, store: proxy.NewStore(0, 0), ports: map[string]*port{}, closing: make(chan struct{})}
 	s.current.Store(&running{})
 	return s
 }
@@ -160,20 +162,41 @@ func (s *Supervisor) commit(c *config.Config, p plan, ready prepared) {
 			continue
 		}
 		delete(s.ports, address)
-		s.leaving.Go(func() { port.drain(c.Shutdown.DrainTimeout) })
+		port.refuse()
+		s.leave(c.Shutdown.DrainTimeout, port.drain)
 	}
 	s.current.Store(next)
 	for _, gone := range p.removed {
-		s.leaving.Go(func() { s.retire(gone, c.Shutdown.DrainTimeout) })
+		s.lingers.Add(1)
+		s.leave(c.Shutdown.DrainTimeout, func(ctx context.Context) { s.retire(ctx, gone) })
 	}
 }
 
-// retire lets a removed dependency's calls end and then forgets it.
-func (s *Supervisor) retire(d *proxy.Dependency, patience time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+// leave runs what something removed still has to do, within patience, and only
+// until the process itself ends.
+func (s *Supervisor) leave(patience time.Duration, do func(context.Context)) {
+	s.leaving.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		go func() {
+			select {
+			case <-s.closing:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		do(ctx)
+	})
+}
+
+// retire lets a removed dependency's calls end and then forgets it, unless its
+// name runs again by then.
+func (s *Supervisor) retire(ctx context.Context, d *proxy.Dependency) {
 	waitUntil(ctx, func() bool { return d.InFlight() == 0 })
 	d.Close()
+	s.lingers.Add(-1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.o.Removed != nil && !s.runs(d.Name()) {
 		s.o.Removed(d.Name())
 	}
@@ -244,6 +267,9 @@ func (s *Supervisor) Ready() bool {
 func (s *Supervisor) Drain(ctx context.Context) {
 	s.draining.Store(true)
 	waitUntil(ctx, func() bool {
+		if s.lingers.Load() > 0 {
+			return false
+		}
 		for _, d := range s.current.Load().dependencies {
 			if d.proxy.InFlight() > 0 || d.proxy.Idle() < quiet {
 				return false
@@ -254,19 +280,22 @@ func (s *Supervisor) Drain(ctx context.Context) {
 }
 
 // Close ends everything: listeners, connections, streams and upgraded
-// connections.
+// connections. It is called once, and nothing is applied after it.
 func (s *Supervisor) Close() {
 	s.draining.Store(true)
+	close(s.closing)
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	var closing sync.WaitGroup
 	for address, port := range s.ports {
-		port.close()
+		closing.Go(port.close)
 		delete(s.ports, address)
 	}
+	s.mu.Unlock()
+	closing.Wait()
+	s.leaving.Wait()
 	for _, d := range s.current.Load().dependencies {
 		d.proxy.Close()
 	}
-	s.leaving.Wait()
 	s.store.Close()
 }
 

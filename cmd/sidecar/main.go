@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -14,7 +16,12 @@ import (
 	"sidecar/config"
 )
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() {
+	// net/http complains to the global logger of what upstreams do wrong, with
+	// their bytes in it. The sidecar's own log tells it without them.
+	log.SetOutput(io.Discard)
+	os.Exit(run(os.Args[1:]))
+}
 
 // run carries out one command line and returns the exit code.
 func run(args []string) int {

@@ -82,7 +82,8 @@ func serve(ctx context.Context, settings *processSettings, ready func()) error {
 		case <-ctx.Done():
 		}
 		drain()
-		return s.drain(stop)
+		go s.endAtOnce(stop)
+		return s.drain()
 	}
 }
 
@@ -170,22 +171,21 @@ func (s *sidecar) Reload(context.Context) error {
 	return nil
 }
 
-// drain lets the calls in flight end, for at most shutdown.drain_timeout. A
-// second signal ends the process at once.
-func (s *sidecar) drain(stop <-chan os.Signal) error {
+// endAtOnce ends the process at the second signal, however far the drain has
+// come.
+func (s *sidecar) endAtOnce(stop <-chan os.Signal) {
+	<-stop
+	s.log.Warn("ended by a second signal")
+	_ = s.log.Sync()
+	os.Exit(0) // asked for twice, it is no failure
+}
+
+// drain lets the calls in flight end, for at most shutdown.drain_timeout.
+func (s *sidecar) drain() error {
 	patience := s.supervisor.Config().Shutdown.DrainTimeout
 	s.log.Info("draining", zap.Duration("at_most", patience))
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	go func() {
-		select {
-		case <-stop:
-			s.log.Warn("ended by a second signal")
-			_ = s.log.Sync()
-			os.Exit(0) // asked for twice, it is no failure
-		case <-ctx.Done():
-		}
-	}()
 	s.supervisor.Drain(ctx)
 	s.log.Info("drained")
 	return nil
