@@ -86,9 +86,9 @@ func (b *answerBody) Read(p []byte) (int, error) {
 		b.idle.heard()
 		b.tee.write(p[:n])
 	}
-	switch {
-	case err == nil:
-	case err == io.EOF:
+	switch err {
+	case nil:
+	case io.EOF:
 		b.complete()
 	default:
 		b.broken(b.a.whyFailed(err))

@@ -174,12 +174,5 @@ func (a *attempt) whyFailed(err error) Reason {
 	if a.ctx.Err() == nil {
 		return classify(err)
 	}
-	switch context.Cause(a.ctx) {
-	case errTimeout, errAttempt, errSilent:
-		return ReasonTimeout
-	case errDeadline:
-		return ReasonDeadline
-	default:
-		return ReasonCanceled
-	}
+	return whyCut(context.Cause(a.ctx))
 }

@@ -198,7 +198,7 @@ func (c *call) abort() {
 
 // endTunnel closes an upgraded connection before the call is told as ended.
 func (c *call) endTunnel() {
-	if context.Cause(c.ctx) == errSilent {
+	if errors.Is(context.Cause(c.ctx), errSilent) {
 		c.conclude(OutcomeFailed, ReasonTimeout)
 	}
 	_ = c.tunnel.Close()

@@ -46,6 +46,19 @@ func classify(err error) Reason {
 	}
 }
 
+// whyCut names the reason for a context that ended: by a deadline of ours, by
+// the caller's, or because the caller has left.
+func whyCut(cause error) Reason {
+	switch {
+	case errors.Is(cause, errTimeout), errors.Is(cause, errAttempt), errors.Is(cause, errSilent):
+		return ReasonTimeout
+	case errors.Is(cause, errDeadline):
+		return ReasonDeadline
+	default:
+		return ReasonCanceled
+	}
+}
+
 // trouble is what went wrong with a call, as its caller is told.
 type trouble struct {
 	why     Reason
@@ -162,7 +175,7 @@ func (c *call) whyEnded(err error) trouble {
 	switch {
 	case errors.Is(c.body.fault(), errTooLarge):
 		return *c.tooLarge()
-	case context.Cause(c.ctx) == errStalled:
+	case errors.Is(context.Cause(c.ctx), errStalled):
 		return stalled()
 	case c.failure == "":
 		// ReverseProxy refused the request before any attempt.

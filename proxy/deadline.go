@@ -15,7 +15,7 @@ const timeoutHeader = "X-Request-Timeout-Ms"
 func patience(r *http.Request) (d time.Duration, said bool) {
 	if text := r.Header.Get(timeoutHeader); text != "" {
 		if ms, err := strconv.ParseUint(text, 10, 40); err == nil {
-			d, said = time.Duration(ms)*time.Millisecond, true //nolint:gosec // 40 bits
+			d, said = time.Duration(ms)*time.Millisecond, true
 		}
 	}
 	if isGRPC(r.Header) {
@@ -38,17 +38,17 @@ func parseGRPCTimeout(text string) (time.Duration, bool) {
 	if len(text) < 2 || len(text) > 9 {
 		return 0, false
 	}
-	n, err := strconv.ParseUint(text[:len(text)-1], 10, 32)
-	if err != nil {
+	n, err := strconv.ParseInt(text[:len(text)-1], 10, 64)
+	if err != nil || n < 0 {
 		return 0, false
 	}
 	for _, u := range grpcUnits {
 		if u.letter == text[len(text)-1] {
 			const longest = 290 * 365 * 24 * time.Hour
-			if n > uint64(longest/u.unit) {
+			if n > int64(longest/u.unit) {
 				return longest, true
 			}
-			return time.Duration(n) * u.unit, true //nolint:gosec // bounded above
+			return time.Duration(n) * u.unit, true
 		}
 	}
 	return 0, false

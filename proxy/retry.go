@@ -159,13 +159,8 @@ func (c *call) final(req *http.Request, a *attempt, res *http.Response, why Reas
 			_ = res.Body.Close()
 			res = nil
 		}
-		why, err = ReasonCanceled, context.Cause(c.ctx)
-		switch err {
-		case errTimeout:
-			why = ReasonTimeout
-		case errDeadline:
-			why = ReasonDeadline
-		}
+		err = context.Cause(c.ctx)
+		why = whyCut(err)
 	}
 	c.failure = why
 	if res != nil {
