@@ -23,8 +23,9 @@ type exchange struct {
 	said    bool // something was written
 	over    bool // the connection ends with this exchange
 
-	mu  sync.Mutex // guards everything below
-	end time.Time  // when its handler returned; zero before
+	mu     sync.Mutex // guards everything below
+	end    time.Time  // when its handler returned; zero before
+	record string     // the request as it came, once the next one is awaited
 }
 
 func (x *exchange) run() {
@@ -56,6 +57,25 @@ func (x *exchange) goneAt() time.Time { return x.in.endedAt() }
 
 // gone is closed when the connection has been closed.
 func (x *exchange) gone() <-chan struct{} { return x.in.ended }
+
+// raw returns what came for this request, byte for byte, up to recordSize, and
+// anything that was sent behind it.
+func (x *exchange) raw() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.record != "" {
+		return x.record
+	}
+	return x.in.recorded()
+}
+
+// part begins the record of the next request on the connection.
+func (x *exchange) part() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.record = x.in.recorded()
+	x.in.next()
+}
 
 // delay waits; false if the peer left or the upstream ended meanwhile.
 func (x *exchange) delay(d time.Duration) bool {

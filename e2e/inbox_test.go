@@ -7,9 +7,13 @@ import (
 	"time"
 )
 
-// inboxSize is how much of what came is kept for a handler that does not read;
-// above it the peer is held back.
-const inboxSize = 1 << 20
+const (
+	// inboxSize is how much of what came is kept for a handler that does not
+	// read; above it the peer is held back.
+	inboxSize = 1 << 20
+	// recordSize is how much is kept of a request as it came.
+	recordSize = 64 << 10
+)
 
 // inbox takes in what comes on a connection, so that its end is noticed while
 // nobody reads. It is safe for concurrent use, with one reader at a time.
@@ -19,6 +23,7 @@ type inbox struct {
 	mu      sync.Mutex // guards everything below
 	changed *sync.Cond
 	data    []byte
+	record  []byte // what came since the last call of next
 	failure error
 	at      time.Time // of the failure
 	given   bool      // nobody will read any more
@@ -37,6 +42,7 @@ func (in *inbox) fill(c net.Conn) {
 		n, err := c.Read(buffer)
 		in.mu.Lock()
 		in.data = append(in.data, buffer[:n]...)
+		in.record = append(in.record, buffer[:min(n, recordSize-len(in.record))]...)
 		if err != nil {
 			in.failure, in.at = err, time.Now()
 			close(in.ended)
@@ -75,6 +81,20 @@ func (in *inbox) giveUp() {
 	defer in.mu.Unlock()
 	in.given = true
 	in.changed.Broadcast()
+}
+
+// recorded returns what came since the last call of next, up to recordSize.
+func (in *inbox) recorded() string {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return string(in.record)
+}
+
+// next begins a new record with what has not been read.
+func (in *inbox) next() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.record = append([]byte(nil), in.data[:min(len(in.data), recordSize)]...)
 }
 
 func (in *inbox) err() error {

@@ -147,6 +147,7 @@ func (u *upstream) converse(c net.Conn) {
 		if _, err := io.Copy(io.Discard, req.Body); err != nil {
 			return
 		}
+		x.part()
 	}
 }
 

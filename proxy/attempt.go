@@ -44,6 +44,9 @@ type attempt struct {
 func (c *call) newAttempt() *attempt {
 	a := &attempt{c: c, start: time.Now(), retry: c.tries > 0, probe: c.permit.Probe()}
 	a.ctx, a.cancel = context.WithCancelCause(a.traced())
+	c.mu.Lock()
+	c.attemptCtx = a.ctx
+	c.mu.Unlock()
 	if c.replay != nil {
 		a.body = c.replay.reader(a.bodySent)
 	}

@@ -70,11 +70,12 @@ type call struct {
 	stream  bool
 	grpc    bool // the answer is gRPC's
 
-	mu        sync.Mutex // guards everything below
-	permit    breaker.Permit
-	committed bool // response headers are on their way: nothing can be substituted
-	hurried   bool // the caller's connection has a write deadline
-	ended     bool // the handler has returned: the connection is no longer ours
+	mu         sync.Mutex // guards everything below
+	permit     breaker.Permit
+	attemptCtx context.Context // of the latest attempt
+	committed  bool            // response headers are on their way: nothing can be substituted
+	hurried    bool            // the caller's connection has a write deadline
+	ended      bool            // the handler has returned: the connection is no longer ours
 }
 
 // begin opens a call under the settings of this moment.
@@ -96,6 +97,13 @@ func (d *Dependency) begin(w http.ResponseWriter, r *http.Request) *call {
 	c.patience, c.patient = patience(r)
 	d.budget.Call(c.start)
 	return c
+}
+
+// attemptContext returns the context of the latest attempt.
+func (c *call) attemptContext() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.attemptCtx
 }
 
 // forward returns the request as ReverseProxy gets it: under the call's

@@ -156,10 +156,12 @@ type Snapshot struct {
 // the end of a cooldown or a ramp's step, is brought up to date first.
 func (d *Dependency) Snapshot() Snapshot {
 	now := time.Now()
+	b := d.breaker.Snapshot(now)
+	d.bulkhead.Recover(b.RecoveredAt)
 	return Snapshot{
 		Name:     d.name,
 		Upstream: masked(d.current.Load().settings.Upstream),
-		Breaker:  d.breaker.Snapshot(now),
+		Breaker:  b,
 		Bulkhead: d.bulkhead.Snapshot(now),
 	}
 }

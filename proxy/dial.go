@@ -54,7 +54,7 @@ func (d *dialer) config(address string, protocols []string) *tls.Config {
 	return config
 }
 
-// connectContext bounds the making of a connection by the call that asked for
+// connectContext bounds the making of a connection by the attempt that asked for
 // it: by its connect_timeout and by its own end. net/http would go on for a
 // caller that has long gone.
 func connectContext(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -64,7 +64,7 @@ func connectContext(ctx context.Context) (context.Context, context.CancelFunc) {
 		timeout = math.MaxInt64
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
-	stop := context.AfterFunc(c.ctx, cancel)
+	stop := context.AfterFunc(c.attemptContext(), cancel)
 	return ctx, func() {
 		stop()
 		cancel()

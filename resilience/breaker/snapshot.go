@@ -16,6 +16,10 @@ type Snapshot struct {
 	// Reason tells why the present state began; empty for a new breaker.
 	Reason string
 
+	// RecoveredAt is as [Permit.RecoveredAt]: when probes closed the circuit, if
+	// that is how the present state began in the mode Enforce.
+	RecoveredAt time.Time
+
 	// Calls, Failures and Slow count the outcomes in the window. While the
 	// circuit is open or half-open they are those from before, which a window
 	// of time forgets as it passes; probes are not among them.
@@ -49,6 +53,9 @@ func (b *Breaker) Snapshot(now time.Time) Snapshot {
 		OpenedTotal: b.openedTotal,
 		OpenTime:    b.openTime,
 		WouldReject: b.wouldReject,
+	}
+	if b.policy.Mode == Enforce {
+		s.RecoveredAt = b.recoveredAt
 	}
 	if b.state == Open {
 		s.OpenTime += now.Sub(b.since)

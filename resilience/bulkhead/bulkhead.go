@@ -189,6 +189,15 @@ type Snapshot struct {
 	OldestWait    time.Duration // how long the first in the queue has waited; 0 if none waits
 }
 
+// Recover starts the ramp of a recovery that no call has told of yet, so that a
+// quiet dependency shows it too. Like in [Bulkhead.Acquire], an earlier or equal
+// time than the last one, or a zero one, changes nothing.
+func (b *Bulkhead) Recover(recovered time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.queue.recover(recovered)
+}
+
 // Snapshot tells how the bulkhead stands at now.
 func (b *Bulkhead) Snapshot(now time.Time) Snapshot {
 	b.mu.Lock()

@@ -49,15 +49,20 @@ func (p Policy) normal() Policy {
 	return p
 }
 
-// enter admits a call that arrives at now: no waiter and no error mean a
-// permit. Those who wait come first: it settles before it looks for a free
-// permit, so that there is one only if nobody waits.
-func (q *queue) enter(now, recovered time.Time) (*waiter, error) {
+// recover starts a ramp at a recovery that was not seen before.
+func (q *queue) recover(recovered time.Time) {
 	if recovered.After(q.recovered) {
 		q.recovered = recovered
 		q.ramp = ramp{from: recovered, span: q.policy.Ramp}
 		q.timekeeper = nil
 	}
+}
+
+// enter admits a call that arrives at now: no waiter and no error mean a
+// permit. Those who wait come first: it settles before it looks for a free
+// permit, so that there is one only if nobody waits.
+func (q *queue) enter(now, recovered time.Time) (*waiter, error) {
+	q.recover(recovered)
 	q.settle(now)
 	if q.inUse < q.ramp.limit(now, q.policy.MaxConcurrent) {
 		q.inUse++

@@ -280,3 +280,26 @@ func TestRampWithAnEarlierClock(t *testing.T) {
 		wantInUse(t, b, 0)
 	}
 }
+
+// A dependency without traffic shows its ramp from the recovery on: before, the
+// limit stayed at the maximum until the first call and then fell to 1.
+func TestRecoverWithoutTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(Policy{MaxConcurrent: 11, Ramp: 10 * time.Second})
+		recovered := time.Now()
+		b.Recover(recovered)
+		for _, step := range []struct {
+			after time.Duration
+			want  int
+		}{{0, 1}, {5 * time.Second, 6}, {10 * time.Second, 11}} {
+			if got := b.Snapshot(recovered.Add(step.after)).Limit; got != step.want {
+				t.Errorf("after %v the limit is %d, want %d", step.after, got, step.want)
+			}
+		}
+		b.Recover(time.Time{})
+		b.Recover(recovered)
+		if got := b.Snapshot(recovered.Add(20 * time.Second)).Limit; got != 11 {
+			t.Errorf("an old recovery started the ramp again: %d", got)
+		}
+	})
+}
