@@ -100,6 +100,7 @@ func (b *answerBody) Read(p []byte) (int, error) {
 // only now how it went.
 func (b *answerBody) complete() {
 	b.idle.stop()
+	cleanTrailer(b.res.Trailer)
 	if code, said := grpcStatus(b.res.Trailer); b.grpc && (b.a.c.policy.failsGRPC(code) || !said && b.a.c.policy.failsGRPC(grpcUnknown)) {
 		b.result = Result(ReasonStatus)
 		b.a.c.conclude(OutcomeFailed, ReasonStatus)

@@ -109,6 +109,9 @@ func (c *call) attemptContext() context.Context {
 // forward returns the request as ReverseProxy gets it: under the call's
 // context, with a body that knows whom it waits for.
 func (c *call) forward() *http.Request {
+	if c.body != nil {
+		c.receiveTrailer()
+	}
 	r := c.r.WithContext(c.ctx)
 	if c.body != nil {
 		// Without this, net/http reads the rest of the request before it

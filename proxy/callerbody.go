@@ -17,6 +17,8 @@ type callerBody struct {
 	rc    *http.ResponseController
 	limit int64 // bytes still allowed; negative = no limit
 
+	trailer http.Header // filled by net/http at the body's end; nil where none can come
+
 	mu      sync.Mutex // guards everything below
 	reading bool
 	quiet   sync.Cond // told when reading ends
@@ -54,6 +56,9 @@ func (b *callerBody) Read(p []byte) (int, error) {
 		if b.limit -= int64(n); b.limit < 0 {
 			n, err = 0, errTooLarge
 		}
+	}
+	if err == io.EOF {
+		cleanTrailer(b.trailer)
 	}
 
 	b.mu.Lock()

@@ -86,7 +86,7 @@ func (c *call) startDeadline() {
 	if c.patient && (d <= 0 || c.patience < d) {
 		d, why = c.patience, errDeadline
 	}
-	if d > 0 {
+	if d > 0 || why == errDeadline { // a caller may have no patience at all
 		c.timer = time.AfterFunc(d, func() { c.expire(why) })
 	}
 }

@@ -238,6 +238,9 @@ func (r *reference) snapshot(now time.Time) breaker.Snapshot {
 		Reason: r.spell.reason, OpenedTotal: r.opened, OpenTime: r.spent, WouldReject: r.would,
 	}
 	s.Calls, s.Failures, s.Slow = r.counts()
+	if r.p.Mode == breaker.Enforce {
+		s.RecoveredAt = r.spell.recovered
+	}
 	if s.State == open {
 		s.OpenTime += r.now.Sub(s.Since)
 	}
