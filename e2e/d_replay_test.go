@@ -163,6 +163,10 @@ func TestD5_ReplayBufferEatsMemory(t *testing.T) {
 	}
 	began := make(chan struct{}, uploads)
 	u := newUpstream(t, func(x *exchange) {
+		if x.req.Method == http.MethodGet {
+			ok(x)
+			return
+		}
 		if _, err := io.ReadFull(x.req.Body, make([]byte, 1)); err != nil {
 			return
 		}

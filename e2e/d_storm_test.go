@@ -105,6 +105,10 @@ func TestD4_IdleKeepAliveRace(t *testing.T) {
 	runs := map[string]int{}
 	u := newUpstream(t, func(x *exchange) {
 		use := rest.begin(x.conn)
+		if use > 1 && x.req.URL.Path == "/closing" {
+			x.reset() // as if it had been closed a moment before
+			return
+		}
 		mu.Lock()
 		runs[x.req.URL.Path]++
 		mu.Unlock()
@@ -124,10 +128,12 @@ dependencies:
     attempt_timeout: 2s
     retry: {max_retries: 1}
 `, u)
+	methods := []string{http.MethodGet, http.MethodPost}
 	lost := 0
+	steady := startLoad(50, patience, func(int) result { return s.get("A", "/steady") })
 	for round := range rounds {
-		methods := []string{http.MethodGet, http.MethodPost}
 		results := together(2*pairs, func(i int) result {
+			time.Sleep(time.Duration(i) * 5 * time.Millisecond) // else the window would hold little but these
 			method := methods[i%2]
 			path := fmt.Sprintf("/%d/%d", round, i)
 			if r := s.do(context.Background(), method, "A", path+"/first", nil); r.status != http.StatusOK {
@@ -150,6 +156,18 @@ dependencies:
 				t.Errorf("POST %s ran %d times", path, runs[path])
 			}
 			mu.Unlock()
+		}
+	}
+	steady.stop()
+	if all := steady.wait(); len(withStatus(all, http.StatusOK)) != len(all) {
+		t.Errorf("of %d other calls %d were answered", len(all), len(withStatus(all, http.StatusOK)))
+	}
+	// A real one is met by chance alone.
+	for _, method := range methods {
+		s.get("A", "/warm")
+		r := s.do(context.Background(), method, "A", "/closing", nil)
+		if want := map[string]int{http.MethodGet: 200, http.MethodPost: 502}[method]; r.status != want {
+			t.Errorf("%s on a connection that was being closed: %v, want %d", method, r, want)
 		}
 	}
 	t.Logf("%d POSTs met a closing connection, %v retries", lost, s.metrics(t).sum(t, "sidecar_retries_total", "dependency", "a"))

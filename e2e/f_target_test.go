@@ -148,9 +148,8 @@ dependencies:
 func TestF5_HopByHopHeaders(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(x *exchange) {
-		x.respond(http.StatusOK, "ok", "Connection: x-hop, close", "X-Hop: 1", "Keep-Alive: timeout=5", "Proxy-Authenticate: Basic", "Proxy-Connection: x",
+		x.respond(http.StatusOK, "ok", "Connection: x-hop", "Connection: keep-alive", "X-Hop: 1", "Keep-Alive: timeout=5", "Proxy-Authenticate: Basic", "Proxy-Connection: x",
 			"X-Kept: 1", "X-Kept: 2", "Server: u", "Via: 1.1 other", "Upgrade: h2")
-		x.close()
 	})
 	s := start(t, wrapped, u)
 	for i, c := range []struct{ sent, want []string }{

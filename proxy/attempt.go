@@ -175,7 +175,11 @@ func (a *attempt) whyFailed(err error) Reason {
 		return ReasonCanceled
 	}
 	if a.ctx.Err() == nil {
-		return classify(err)
+		why := classify(err)
+		if why == ReasonProtocol && endedOn(a.conn) {
+			return ReasonReset // in the middle of a line
+		}
+		return why
 	}
 	return whyCut(context.Cause(a.ctx))
 }

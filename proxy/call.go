@@ -110,7 +110,7 @@ func (c *call) attemptContext() context.Context {
 // context, with a body that knows whom it waits for.
 func (c *call) forward() *http.Request {
 	if c.body != nil {
-		c.receiveTrailer()
+		c.receiveTrailer() // before the request is copied
 	}
 	r := c.r.WithContext(c.ctx)
 	if c.body != nil {

@@ -12,14 +12,19 @@ import (
 // asked for it. Its errors are [dialError]s.
 type dialer struct {
 	certificates *Certificates
-	agreedHTTP2  atomic.Bool // where there was a choice, the last handshake agreed on HTTP/2
+	dial         func(ctx context.Context, network, address string) (net.Conn, error)
+	agreedHTTP1  atomic.Bool // where there was a choice, the last handshake did not agree on HTTP/2
+}
+
+func newDialer(c *Certificates) *dialer {
+	return &dialer{certificates: c, dial: new(net.Dialer).DialContext}
 }
 
 // plain connects.
 func (d *dialer) plain(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := connectContext(ctx)
 	defer cancel()
-	return connect(ctx, network, address)
+	return d.connect(ctx, network, address)
 }
 
 // secure returns a function that connects and shakes hands, both within one
@@ -28,7 +33,7 @@ func (d *dialer) secure(protocols ...string) func(ctx context.Context, network, 
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		ctx, cancel := connectContext(ctx)
 		defer cancel()
-		conn, err := connect(ctx, network, address)
+		conn, err := d.connect(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
@@ -38,7 +43,7 @@ func (d *dialer) secure(protocols ...string) func(ctx context.Context, network, 
 			return nil, &dialError{&tlsError{err}}
 		}
 		if len(protocols) > 1 {
-			d.agreedHTTP2.Store(secure.ConnectionState().NegotiatedProtocol == "h2")
+			d.agreedHTTP1.Store(secure.ConnectionState().NegotiatedProtocol != "h2")
 		}
 		return secure, nil
 	}
@@ -71,8 +76,8 @@ func connectContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-func connect(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+func (d *dialer) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := d.dial(ctx, network, address)
 	if err != nil {
 		return nil, &dialError{err}
 	}
@@ -86,10 +91,20 @@ func (e *tlsError) Error() string { return e.err.Error() }
 func (e *tlsError) Unwrap() error { return e.err }
 
 // countedConn counts the bytes written, so that "nothing was sent" can be
-// proved.
+// proved, and knows whether its end has been read.
 type countedConn struct {
 	net.Conn
 	written atomic.Int64
+	ended   atomic.Bool
+}
+
+// Read notes the end.
+func (c *countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil {
+		c.ended.Store(true)
+	}
+	return n, err
 }
 
 // Write counts what the operating system took.
@@ -100,21 +115,27 @@ func (c *countedConn) Write(p []byte) (int, error) {
 }
 
 // CloseWrite passes a half-close on, which upgraded connections need.
-func (c *countedConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return net.ErrClosed
-}
+func (c *countedConn) CloseWrite() error { return closeWrite(c.Conn) }
 
 // writtenOn returns how many bytes have been written on a connection, and
 // whether that is known.
 func writtenOn(c net.Conn) (int64, bool) {
-	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
-		c = t.NetConn()
-	}
-	if counted, ok := c.(*countedConn); ok {
+	if counted, ok := beneath(c).(*countedConn); ok {
 		return counted.written.Load(), true
 	}
 	return 0, false
+}
+
+// endedOn reports whether the end of a connection has been read.
+func endedOn(c net.Conn) bool {
+	counted, ok := beneath(c).(*countedConn)
+	return ok && counted.ended.Load()
+}
+
+// beneath returns the connection that TLS runs on, where it does.
+func beneath(c net.Conn) net.Conn {
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
+		return t.NetConn()
+	}
+	return c
 }

@@ -62,7 +62,7 @@ func (d *Dependency) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 
-	d.reverseFor(r).ServeHTTP(w, c.forward())
+	d.reverseFor(r).ServeHTTP(c.writer(), c.forward())
 	c.passing = false
 }
 

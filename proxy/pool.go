@@ -67,7 +67,7 @@ var pools atomic.Uint64
 func newPool(s *Settings) *pool {
 	p := &pool{
 		id: pools.Add(1), protocol: s.Protocol, secure: s.Upstream.Scheme == "https",
-		dialer: &dialer{certificates: s.TLS}, ages: isName(s.Upstream),
+		dialer: newDialer(s.TLS), ages: isName(s.Upstream),
 	}
 	p.current.Store(p.newTransports())
 	p.RoundTripper = roundTripperFunc(func(r *http.Request) (*http.Response, error) {
@@ -109,7 +109,9 @@ func (p *pool) newTransport() *http.Transport {
 }
 
 // pick chooses the transport that speaks as protocol says, and tells whether
-// that is HTTP/2. An upgrade is HTTP/1.1's alone (RFC 9110 §7.8).
+// that is HTTP/2, or may be: before the first handshake there is no connection
+// that could have died, and in HTTP/2 [sendOnce] would be seen. An upgrade is
+// HTTP/1.1's alone (RFC 9110 §7.8).
 func (p *pool) pick(r *http.Request) (t *http.Transport, http2 bool) {
 	now := p.present()
 	switch {
@@ -118,7 +120,7 @@ func (p *pool) pick(r *http.Request) (t *http.Transport, http2 bool) {
 	case p.protocol == ProtocolH2, p.protocol == ProtocolH2C:
 		return now.http2, true
 	case p.secure:
-		return now.agreed, p.dialer.agreedHTTP2.Load()
+		return now.agreed, !p.dialer.agreedHTTP1.Load()
 	case callOf(r.Context()).r.ProtoMajor == 2:
 		return now.http2, true
 	default:

@@ -57,6 +57,7 @@ func (r *replay) rewind() bool {
 	}
 	if r.current != nil {
 		r.current.over = true
+		r.quiet.Broadcast()
 	}
 	return true
 }
@@ -77,6 +78,7 @@ type replayReader struct {
 	pos  int64
 	sent func()
 	over bool
+	held bool // must not begin
 }
 
 // Read gives what earlier attempts have read, then reads on from the caller.
@@ -88,10 +90,10 @@ func (a *replayReader) Read(p []byte) (int, error) {
 		if n, err, known := a.recall(p); known {
 			return n, err
 		}
-		if !r.reading {
+		if !r.reading && (!a.held || a.pos > 0) {
 			break
 		}
-		r.quiet.Wait() // for an earlier attempt's read
+		r.quiet.Wait() // for an earlier attempt's read, or for leave to begin
 	}
 	n, err := r.ask(p)
 	r.keep(p[:n], err, a.over)
@@ -160,5 +162,18 @@ func (a *replayReader) Close() error {
 	a.r.mu.Lock()
 	defer a.r.mu.Unlock()
 	a.over = true
+	a.r.quiet.Broadcast()
 	return nil
+}
+
+// hold keeps a body from being read that has not been begun, until it is let
+// go or the attempt is over. Without a body there is nothing to hold.
+func (a *replayReader) hold(on bool) {
+	if a == nil {
+		return
+	}
+	a.r.mu.Lock()
+	defer a.r.mu.Unlock()
+	a.held = on
+	a.r.quiet.Broadcast()
 }

@@ -42,6 +42,11 @@ func attempts(req *http.Request) (*http.Response, error) {
 		if res != nil {
 			discard(a, res)
 		}
+		if why == ReasonReset && a.reused {
+			// What killed this kept-alive connection may have killed the
+			// others: the retry must not meet the next dead one.
+			c.run.pool.retire()
+		}
 	}
 }
 
@@ -165,7 +170,9 @@ func (c *call) final(req *http.Request, a *attempt, res *http.Response, why Reas
 	c.failure = why
 	if res != nil {
 		res.Request = req
-		a.releaseInterim()
+		if why == "" || c.fallback(badStatus(res.StatusCode)) == nil {
+			a.releaseInterim()
+		}
 	}
 	return res, err
 }
@@ -173,7 +180,7 @@ func (c *call) final(req *http.Request, a *attempt, res *http.Response, why Reas
 // discard ends a failed attempt whose answer nobody will see, and gets its
 // connection back where that is cheap.
 func discard(a *attempt, res *http.Response) {
-	if res.ContentLength >= 0 && res.ContentLength <= drainBytes {
+	if res.ContentLength <= drainBytes {
 		stop := time.AfterFunc(drainTime, func() { a.cancel(errCallEnded) })
 		_, _ = io.CopyN(io.Discard, res.Body, drainBytes)
 		stop.Stop()

@@ -15,7 +15,7 @@ import (
 //
 // In HTTP/2 an empty body would be seen, as a frame of its own. What is
 // repeated there is only what the upstream has said it did not process
-// (RFC 9113 §8.7), and it is counted: see [attempt.watchConnection].
+// (RFC 9113 §8.7), and it is counted: see [attempt.gotConn].
 func sendOnce(r *http.Request) {
 	if r.Body != nil && r.Body != http.NoBody {
 		return

@@ -27,11 +27,17 @@ type interim struct {
 // function that passes interim responses on: each attempt has a trace of its
 // own, so that late news of one cannot be taken for another's.
 func (a *attempt) traced() context.Context {
-	return httptrace.WithClientTrace(a.c.ctx, &httptrace.ClientTrace{
+	trace := &httptrace.ClientTrace{
 		GotConn:        a.gotConn,
 		WroteHeaders:   func() { a.wrote.Store(true) },
 		Got1xxResponse: a.gotInterim,
-	})
+	}
+	if a.c.r.Header.Get("Expect") != "" {
+		// The Transport would send the body behind an answer that came in
+		// place of 100 Continue, and so ask the caller for it.
+		trace.GotFirstResponseByte = func() { a.body.hold(true) }
+	}
+	return httptrace.WithClientTrace(a.c.ctx, trace)
 }
 
 // gotConn notes which connection the attempt is sent on. A second one, after
@@ -65,6 +71,7 @@ func (a *attempt) unsent() bool {
 // may still be made again it waits for the attempt's end, so that nothing of a
 // failed attempt reaches the caller.
 func (a *attempt) gotInterim(code int, header textproto.MIMEHeader) error {
+	a.body.hold(false)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.answered {
@@ -72,6 +79,9 @@ func (a *attempt) gotInterim(code int, header textproto.MIMEHeader) error {
 	}
 	if a.interims++; a.interims > mostInterim {
 		return errInterim
+	}
+	if code == http.StatusContinue {
+		return nil // net/http says it, when the caller's body is first read
 	}
 	removeHopByHop(http.Header(header))
 	if a.c.tries < a.c.policy.Retry.MaxRetries && idempotent(a.c.r) {
@@ -81,7 +91,7 @@ func (a *attempt) gotInterim(code int, header textproto.MIMEHeader) error {
 	return a.c.passInterim(code, header)
 }
 
-// releaseInterim passes on what a final attempt said before its answer.
+// releaseInterim passes on what the last attempt said before its answer.
 func (a *attempt) releaseInterim() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

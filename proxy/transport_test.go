@@ -247,6 +247,7 @@ func TestWireFailures(t *testing.T) {
 	}{
 		{"closed", hangsUp(0), ReasonReset},
 		{"half the headers", says("HTTP/1.1 200 OK\r\nA: b\r\n"), ReasonReset},
+		{"half a line", says("HTTP/1.1 200 OK\r\nContent-"), ReasonReset},
 		{"not HTTP", says("SSH-2.0-x\r\n\r\n"), ReasonProtocol},
 		{"bad length", says("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"), ReasonProtocol},
 		{"headers without end", says("HTTP/1.1 200 OK\r\nA: " + strings.Repeat("x", maxResponseHeader+1) + "\r\n\r\n"), ReasonProtocol},

@@ -153,6 +153,8 @@ func (s *Supervisor) commit(c *config.Config, p plan, ready prepared) {
 		handlers[d.Listen] = r.proxy
 		next.dependencies = append(next.dependencies, r)
 	}
+	// The admin asks for what is in force as soon as its port is served.
+	s.current.Store(next)
 	for address, port := range ready.opened {
 		s.ports[address] = port
 	}
@@ -165,7 +167,6 @@ func (s *Supervisor) commit(c *config.Config, p plan, ready prepared) {
 		port.refuse()
 		s.leave(c.Shutdown.DrainTimeout, port.drain)
 	}
-	s.current.Store(next)
 	for _, gone := range p.removed {
 		s.lingers.Add(1)
 		s.leave(c.Shutdown.DrainTimeout, func(ctx context.Context) { s.retire(ctx, gone) })
