@@ -83,9 +83,9 @@ func (b *answerBody) Read(p []byte) (int, error) {
 		b.idle.heard()
 		b.tee.write(p[:n])
 	}
-	switch {
-	case err == nil:
-	case err == io.EOF:
+	switch err {
+	case nil:
+	case io.EOF:
 		b.a.judge(breaker.Success)
 		b.a.finish(b.result)
 		b.tee.commit()

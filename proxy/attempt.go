@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -41,10 +42,20 @@ type attempt struct {
 func (c *call) newAttempt(req *http.Request) *attempt {
 	a := &attempt{c: c, start: time.Now(), retry: c.tries > 0, probe: c.permit.Probe()}
 	a.ctx, a.cancel = context.WithCancelCause(req.Context())
+	c.mu.Lock()
+	c.latest = a
+	c.mu.Unlock()
 	if c.replay != nil {
 		a.body = c.replay.reader(a.bodySent)
 	}
 	return a
+}
+
+// attemptContext is that of the latest attempt.
+func (c *call) attemptContext() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.latest.ctx
 }
 
 // send makes the attempt and returns the response with its headers.
@@ -190,8 +201,8 @@ func (a *attempt) whyFailed(err error) Reason {
 	if a.ctx.Err() == nil {
 		return classify(err)
 	}
-	switch context.Cause(a.ctx) {
-	case errTimeout, errAttempt, errSilent:
+	switch cause := context.Cause(a.ctx); {
+	case errors.Is(cause, errTimeout), errors.Is(cause, errAttempt), errors.Is(cause, errSilent):
 		return ReasonTimeout
 	default:
 		return ReasonCanceled

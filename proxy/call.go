@@ -64,6 +64,7 @@ type call struct {
 
 	mu        sync.Mutex // guards everything below
 	permit    breaker.Permit
+	latest    *attempt
 	committed bool // response headers are on their way: nothing can be substituted
 	hurried   bool // the caller's connection has a write deadline
 	ended     bool // the handler has returned: the connection is no longer ours
@@ -131,9 +132,6 @@ func (c *call) remaining(now time.Time) (left time.Duration, ok bool) {
 func (c *call) forward() *http.Request {
 	r := c.r.WithContext(c.ctx)
 	if c.body != nil {
-		// Without this, net/http reads the rest of the request before it
-		// sends an early answer, which a slow upload would delay for ever.
-		_ = c.rc.EnableFullDuplex()
 		r.Body = c.body
 	}
 	return r
@@ -141,7 +139,9 @@ func (c *call) forward() *http.Request {
 
 // commit marks the moment from which nothing can be substituted any more. A
 // connection whose upload may be cut off is closed after the answer: what
-// still comes of it must not be taken for the next request.
+// still comes of it must not be taken for the next request. Where it is not to
+// be closed, net/http waits for the rest of the upload before it sends the
+// answer, which a slow one would delay for ever.
 func (c *call) commit(cutOff bool) {
 	c.mu.Lock()
 	c.committed = true
@@ -221,7 +221,7 @@ func (c *call) abort() {
 
 // endTunnel closes an upgraded connection before the call is told as ended.
 func (c *call) endTunnel() {
-	if context.Cause(c.ctx) == errSilent {
+	if errors.Is(context.Cause(c.ctx), errSilent) {
 		c.conclude(OutcomeFailed, ReasonTimeout)
 	}
 	_ = c.tunnel.Close()

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -85,7 +86,7 @@ func (b *callerBody) complete() bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.err == io.EOF && !b.cut
+	return errors.Is(b.err, io.EOF) && !b.cut
 }
 
 // fault returns what the caller did wrong with its body, or nil.
@@ -95,7 +96,7 @@ func (b *callerBody) fault() error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.err == io.EOF {
+	if errors.Is(b.err, io.EOF) {
 		return nil
 	}
 	return b.err

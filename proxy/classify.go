@@ -155,7 +155,7 @@ func (c *call) whyEnded(err error) trouble {
 	switch {
 	case errors.Is(c.body.fault(), errTooLarge):
 		return *c.tooLarge()
-	case context.Cause(c.ctx) == errStalled:
+	case errors.Is(context.Cause(c.ctx), errStalled):
 		return stalled()
 	case c.failure == "":
 		// ReverseProxy refused the request before any attempt.

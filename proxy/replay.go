@@ -117,7 +117,7 @@ func (r *replay) ask(p []byte) (int, error) {
 
 // recall answers a read from what is known without the caller; known is false
 // when the caller must be asked.
-func (a *replayReader) recall(p []byte) (n int, err error, known bool) { //nolint:revive // known belongs last
+func (a *replayReader) recall(p []byte) (n int, err error, known bool) {
 	switch r := a.r; {
 	case a.over:
 		return 0, errAttemptOver, true
@@ -133,7 +133,7 @@ func (a *replayReader) recall(p []byte) (n int, err error, known bool) { //nolin
 
 // ended passes the body's end on, and tells once that the attempt has sent it.
 func (a *replayReader) ended(err error) error {
-	if err == io.EOF && a.sent != nil {
+	if errors.Is(err, io.EOF) && a.sent != nil {
 		a.sent()
 		a.sent = nil
 	}

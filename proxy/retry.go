@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -158,7 +159,7 @@ func (c *call) final(req *http.Request, res *http.Response, why Reason, err erro
 			res = nil
 		}
 		why, err = ReasonCanceled, context.Cause(c.ctx)
-		if err == errTimeout {
+		if errors.Is(err, errTimeout) {
 			why = ReasonTimeout
 		}
 	}

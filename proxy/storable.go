@@ -78,7 +78,7 @@ func (d directives) seconds(name string) (time.Duration, bool) {
 		}
 		n = math.MaxInt32
 	}
-	return time.Duration(n) * time.Second, true //nolint:gosec // bounded above
+	return time.Duration(n) * time.Second, true
 }
 
 // storable reports whether a successful answer to a GET may be kept for every
@@ -121,7 +121,7 @@ func freshnessOf(h http.Header, asked, now time.Time) freshness {
 	d := parseDirectives(h["Cache-Control"])
 	f := freshness{arrived: now, initialAge: now.Sub(asked), staleIfError: -1}
 	if n, err := strconv.ParseUint(h.Get("Age"), 10, 31); err == nil {
-		f.initialAge += time.Duration(n) * time.Second //nolint:gosec // 31 bits
+		f.initialAge += time.Duration(n) * time.Second
 	}
 	date, dateErr := http.ParseTime(h.Get("Date"))
 	if dateErr == nil {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -85,11 +86,28 @@ func (d *dialer) tls(ctx context.Context, network, address string) (net.Conn, er
 	return secure, nil
 }
 
+// connectContext bounds a connect by connect_timeout, and by the attempt that
+// asked for it where that is given up: net/http's Transport goes on, and a dead
+// address would so hold more than its compartment. An attempt that has found
+// another connection leaves this one to the pool.
 func connectContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	if t := callOf(ctx).policy.ConnectTimeout; t > 0 {
-		return context.WithTimeout(ctx, t)
+	c := callOf(ctx)
+	cancel := context.CancelFunc(nil)
+	if t := c.policy.ConnectTimeout; t > 0 {
+		ctx, cancel = context.WithTimeout(ctx, t)
+	} else {
+		ctx, cancel = context.WithCancel(ctx)
 	}
-	return context.WithCancel(ctx)
+	attempt := c.attemptContext()
+	stop := context.AfterFunc(attempt, func() {
+		if !errors.Is(context.Cause(attempt), errCallEnded) {
+			cancel()
+		}
+	})
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
 func connect(ctx context.Context, network, address string) (net.Conn, error) {
