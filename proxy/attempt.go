@@ -45,12 +45,19 @@ func (c *call) newAttempt() *attempt {
 	a := &attempt{c: c, start: time.Now(), retry: c.tries > 0, probe: c.permit.Probe()}
 	a.ctx, a.cancel = context.WithCancelCause(a.traced())
 	c.mu.Lock()
-	c.attemptCtx = a.ctx
+	c.latest = a
 	c.mu.Unlock()
 	if c.replay != nil {
 		a.body = c.replay.reader(a.bodySent)
 	}
 	return a
+}
+
+// attemptContext is that of the latest attempt.
+func (c *call) attemptContext() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.latest.ctx
 }
 
 // send makes the attempt and returns the response with its headers.

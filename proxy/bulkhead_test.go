@@ -126,7 +126,7 @@ func TestPermitIsHeldToTheLastByte(t *testing.T) {
 		r.start(caller{leaves: ms(100)})
 		time.Sleep(ms(100) - 1)
 		r.get("/").want(t, 503, fullBody, 0)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		r.call(caller{leaves: 1})
 		if r.up.count() != 2 {

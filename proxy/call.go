@@ -70,12 +70,12 @@ type call struct {
 	stream  bool
 	grpc    bool // the answer is gRPC's
 
-	mu         sync.Mutex // guards everything below
-	permit     breaker.Permit
-	attemptCtx context.Context // of the latest attempt
-	committed  bool            // response headers are on their way: nothing can be substituted
-	hurried    bool            // the caller's connection has a write deadline
-	ended      bool            // the handler has returned: the connection is no longer ours
+	mu        sync.Mutex // guards everything below
+	permit    breaker.Permit
+	latest    *attempt
+	committed bool // response headers are on their way: nothing can be substituted
+	hurried   bool // the caller's connection has a write deadline
+	ended     bool // the handler has returned: the connection is no longer ours
 }
 
 // begin opens a call under the settings of this moment.
@@ -99,13 +99,6 @@ func (d *Dependency) begin(w http.ResponseWriter, r *http.Request) *call {
 	return c
 }
 
-// attemptContext returns the context of the latest attempt.
-func (c *call) attemptContext() context.Context {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.attemptCtx
-}
-
 // forward returns the request as ReverseProxy gets it: under the call's
 // context, with a body that knows whom it waits for.
 func (c *call) forward() *http.Request {
@@ -114,9 +107,6 @@ func (c *call) forward() *http.Request {
 	}
 	r := c.r.WithContext(c.ctx)
 	if c.body != nil {
-		// Without this, net/http reads the rest of the request before it
-		// sends an early answer, which a slow upload would delay for ever.
-		_ = c.rc.EnableFullDuplex()
 		r.Body = c.body
 	}
 	return r
@@ -124,8 +114,10 @@ func (c *call) forward() *http.Request {
 
 // commit marks the moment from which nothing can be substituted any more. An
 // HTTP/1 connection whose upload may be cut off is closed after the answer:
-// what still comes of it must not be taken for the next request. In HTTP/2 the
-// stream ends, and the connection carries other calls.
+// what still comes of it must not be taken for the next request. Where it is
+// not to be closed, net/http waits for the rest of the upload before it sends
+// the answer, which a slow one would delay for ever. In HTTP/2 the stream ends,
+// and the connection carries other calls.
 func (c *call) commit(cutOff bool) {
 	c.mu.Lock()
 	c.committed = true

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -121,7 +122,7 @@ func (a *answer) serve(h http.Handler) {
 	defer func() {
 		a.took = time.Since(a.began)
 		if p := recover(); p != nil {
-			if p != http.ErrAbortHandler {
+			if err, _ := p.(error); !errors.Is(err, http.ErrAbortHandler) {
 				panic(p)
 			}
 			a.aborted = true
@@ -182,7 +183,6 @@ func (a *answer) FlushError() error {
 	return nil
 }
 
-func (a *answer) EnableFullDuplex() error            { return nil }
 func (a *answer) SetReadDeadline(at time.Time) error { return a.conn.SetReadDeadline(at) }
 
 func (a *answer) SetWriteDeadline(at time.Time) error {
@@ -209,7 +209,7 @@ func (u *upload) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	n, err := u.conn.Read(p[:min(int64(len(p)), left)])
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	if u.left.Add(-int64(n)) == 0 && err == nil {

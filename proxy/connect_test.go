@@ -14,8 +14,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -24,6 +26,45 @@ func TestPoolAddsNothing(t *testing.T) {
 	tr := newPool(usual()).current.Load().http1
 	if tr.Proxy != nil || !tr.DisableCompression {
 		t.Error("the pool follows a proxy or asks for compression")
+	}
+}
+
+// Nobody goes on connecting for an attempt that was given up; one that merely
+// found another connection leaves this one to the pool, until connect_timeout.
+func TestConnectIsGivenUp(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		caller caller
+		up     reply
+		took   time.Duration
+	}{
+		{"caller left", caller{leaves: ms(100)}, reply{after: forever}, ms(100)},
+		{"attempt timeout", caller{}, reply{after: forever}, ms(500)},
+		{"another connection", caller{}, reply{after: ms(10)}, time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, nil, func(r *rig) {
+				var took time.Duration
+				began := time.Now()
+				var dial sync.WaitGroup
+				r.d.current.Load().pool.RoundTripper = roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+					dial.Go(func() {
+						ctx, cancel := connectContext(context.WithoutCancel(req.Context()))
+						defer cancel()
+						<-ctx.Done()
+						took = time.Since(began)
+					})
+					synctest.Wait()
+					return r.up.RoundTrip(req)
+				})
+				r.up.will(c.up)
+				r.call(c.caller)
+				dial.Wait()
+				if took != c.took {
+					r.Errorf("connecting took %v, want %v", took, c.took)
+				}
+			})
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"math"
 	"net"
 	"sync/atomic"
@@ -59,9 +60,10 @@ func (d *dialer) config(address string, protocols []string) *tls.Config {
 	return config
 }
 
-// connectContext bounds the making of a connection by the attempt that asked for
-// it: by its connect_timeout and by its own end. net/http would go on for a
-// caller that has long gone.
+// connectContext bounds a connect by connect_timeout, and by the attempt that
+// asked for it where that is given up: net/http's Transport goes on, and a dead
+// address would so hold more than its compartment. An attempt that has found
+// another connection leaves this one to the pool.
 func connectContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	c := callOf(ctx)
 	timeout := c.policy.ConnectTimeout
@@ -69,7 +71,12 @@ func connectContext(ctx context.Context) (context.Context, context.CancelFunc) {
 		timeout = math.MaxInt64
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
-	stop := context.AfterFunc(c.attemptContext(), cancel)
+	attempt := c.attemptContext()
+	stop := context.AfterFunc(attempt, func() {
+		if !errors.Is(context.Cause(attempt), errCallEnded) {
+			cancel()
+		}
+	})
 	return ctx, func() {
 		stop()
 		cancel()

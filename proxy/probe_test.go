@@ -101,7 +101,7 @@ func TestProbeWithLongBody(t *testing.T) {
 		time.Sleep(ms(600) - 1)
 		r.wantState(breaker.HalfOpen)
 		r.get("/").want(t, 503, probingBody, 0)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		r.wantState(breaker.Closed)
 		if got.wait(); !got.aborted {

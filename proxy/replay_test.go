@@ -129,15 +129,15 @@ func TestReplayModel(t *testing.T) {
 			if !bytes.HasPrefix(body, got) {
 				t.Fatalf("attempt %d read %q of %q", try, got, body)
 			}
-			if err != nil && err != errAttemptOver && (err != end || len(got) != len(body)) {
+			if err != nil && !errors.Is(err, errAttemptOver) && (!errors.Is(err, end) || len(got) != len(body)) {
 				t.Fatalf("attempt %d ended with %v after %d of %d bytes", try, err, len(got), len(body))
 			}
-			if err == io.EOF {
-				if n, again := a.Read(make([]byte, 1)); n != 0 || again != io.EOF {
+			if errors.Is(err, io.EOF) {
+				if n, again := a.Read(make([]byte, 1)); n != 0 || !errors.Is(again, io.EOF) {
 					t.Fatalf("after the end: %d, %v", n, again)
 				}
 			}
-			if whole := err == io.EOF; whole != (sent == 1) {
+			if whole := errors.Is(err, io.EOF); whole != (sent == 1) {
 				t.Fatalf("attempt %d was told %d times that its body is sent, read to the end: %v", try, sent, whole)
 			}
 			if !r.again() {
@@ -165,7 +165,7 @@ func TestReplayOfAnAbandonedRead(t *testing.T) {
 		first := r.reader(nil)
 		var wait sync.WaitGroup
 		wait.Go(func() {
-			if n, err := first.Read(make([]byte, 10)); n != 0 || err != errAttemptOver {
+			if n, err := first.Read(make([]byte, 10)); n != 0 || !errors.Is(err, errAttemptOver) {
 				t.Errorf("first read %d, %v; want its end", n, err)
 			}
 		})
@@ -197,7 +197,7 @@ func TestReplayConcurrent(t *testing.T) {
 		wait.Go(func() {
 			got := make([]byte, 200)
 			n, err := io.ReadFull(a, got)
-			if !bytes.HasPrefix(body, got[:n]) || (err != nil && err != errAttemptOver) {
+			if !bytes.HasPrefix(body, got[:n]) || (err != nil && !errors.Is(err, errAttemptOver)) {
 				t.Errorf("read %d bytes, %v", n, err)
 			}
 		})
@@ -215,7 +215,7 @@ func TestReplayOfAnError(t *testing.T) {
 	errBroken := errors.New("broken")
 	r := newReplay(io.MultiReader(strings.NewReader("half"), iotest.ErrReader(errBroken)), 100)
 	for range 2 {
-		if got, err := io.ReadAll(r.reader(func() { t.Error("told that the body is sent") })); string(got) != "half" || err != errBroken {
+		if got, err := io.ReadAll(r.reader(func() { t.Error("told that the body is sent") })); string(got) != "half" || !errors.Is(err, errBroken) {
 			t.Errorf("read %q, %v; want half, broken", got, err)
 		}
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -153,7 +154,7 @@ func TestCallerBodyIsGivenUp(t *testing.T) {
 		a.conn, a.app = net.Pipe()
 		b := newCallerBody(io.NopCloser(strings.NewReader("body")), 0, http.NewResponseController(a))
 		b.interrupt()
-		if n, err := b.Read(make([]byte, 9)); n != 0 || err != errCallEnded || b.fault() != nil || b.complete() {
+		if n, err := b.Read(make([]byte, 9)); n != 0 || !errors.Is(err, errCallEnded) || b.fault() != nil || b.complete() {
 			t.Errorf("read %d, %v, fault %v, complete %v", n, err, b.fault(), b.complete())
 		}
 		b = newCallerBody(io.NopCloser(slow{}), 0, http.NewResponseController(a))

@@ -13,9 +13,8 @@ import (
 // Store keeps the copies of earlier answers for all dependencies, within one
 // bound of bytes. It is safe for concurrent use.
 //
-// A target's copies are found in two steps, as RFC 9111 §4.1 needs: the target
-// gives the names of the request headers that its answers vary by, and these
-// headers' values give the copy.
+// A target gives its copy, or, as RFC 9111 §4.1 needs, the names of the request
+// headers that its answers vary by, and these headers' values give the copy.
 type Store struct {
 	entries   *otter.Cache[string, entry]
 	maxObject atomic.Int64
@@ -66,7 +65,7 @@ func NewStore(maxBytes, maxObject int64) *Store {
 	s := &Store{}
 	s.maxObject.Store(maxObject)
 	s.entries = otter.Must(&otter.Options[string, entry]{
-		MaximumWeight: uint64(max(1, maxBytes)),                                   //nolint:gosec // not negative
+		MaximumWeight: uint64(max(1, maxBytes)),
 		Weigher:       func(_ string, e entry) uint32 { return uint32(e.size()) }, //nolint:gosec // bounded by maxObject and the header limit
 		OnDeletion: func(e otter.DeletionEvent[string, entry]) {
 			if e.WasEvicted() {
@@ -80,7 +79,7 @@ func NewStore(maxBytes, maxObject int64) *Store {
 // Resize changes the bounds in place; what no longer fits is evicted.
 func (s *Store) Resize(maxBytes, maxObject int64) {
 	s.maxObject.Store(maxObject)
-	s.entries.SetMaximum(uint64(max(0, maxBytes))) //nolint:gosec // not negative
+	s.entries.SetMaximum(uint64(max(0, maxBytes)))
 }
 
 // Close lets the store's copies and goroutines go.
@@ -115,17 +114,9 @@ func (s *Store) Snapshot() StoreSnapshot {
 
 // lookup returns the copy for a request, or nil.
 func (s *Store) lookup(primary string, r *http.Request) *stored {
-	found, ok := s.entries.GetIfPresent(primary)
-	if !ok {
-		return nil
-	}
-	v, ok := found.(*variants)
-	if !ok {
-		return nil
-	}
-	found, ok = s.entries.GetIfPresent(v.variant(primary, r))
-	if !ok {
-		return nil
+	found, _ := s.entries.GetIfPresent(primary)
+	if v, ok := found.(*variants); ok {
+		found, _ = s.entries.GetIfPresent(v.variant(primary, r))
 	}
 	c, _ := found.(*stored)
 	return c
@@ -133,6 +124,16 @@ func (s *Store) lookup(primary string, r *http.Request) *stored {
 
 // put keeps a complete answer to a request.
 func (s *Store) put(primary string, r *http.Request, names []string, c *stored) {
+	c.key = primary
+	if len(names) > 0 {
+		c.key = s.varyBy(primary, names).variant(primary, r)
+	}
+	s.entries.Set(c.key, c)
+	s.stores.Add(1)
+}
+
+// varyBy notes what a target's answers vary by.
+func (s *Store) varyBy(primary string, names []string) *variants {
 	v := &variants{key: primary, names: names, epoch: s.epochs.Add(1)}
 	s.entries.Compute(primary, func(old entry, found bool) (entry, otter.ComputeOp) {
 		if o, ok := old.(*variants); found && ok && equalNames(o.names, names) {
@@ -141,9 +142,7 @@ func (s *Store) put(primary string, r *http.Request, names []string, c *stored) 
 		}
 		return v, otter.WriteOp
 	})
-	c.key = v.variant(primary, r)
-	s.entries.Set(c.key, c)
-	s.stores.Add(1)
+	return v
 }
 
 // drop forgets every copy of a target (RFC 9111 §4.4).
@@ -151,8 +150,8 @@ func (s *Store) drop(primary string) { s.entries.Invalidate(primary) }
 
 func (s *Store) skip(why skipReason) { s.skips[why].Add(1) }
 
-// variant is the key of the copy that fits a request. Lengths keep two
-// different sets of values from giving one key.
+// variant is the key of the copy that fits a request. No value holds a zero
+// byte (RFC 9110 §5.5), so two different sets of values never give one key.
 func (v *variants) variant(primary string, r *http.Request) string {
 	var b strings.Builder
 	b.WriteString(primary)
@@ -162,7 +161,6 @@ func (v *variants) variant(primary string, r *http.Request) string {
 		value, present := fieldValue(r, name)
 		b.WriteByte(0)
 		if present {
-			b.WriteString(strconv.Itoa(len(value)))
 			b.WriteByte(':')
 			b.WriteString(value)
 		}
