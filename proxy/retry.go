@@ -108,6 +108,10 @@ func (c *call) wantsRetry(a *attempt, res *http.Response, why Reason) (bool, tim
 	if delay >= left {
 		return c.deny(DeniedDeadline), 0
 	}
+	// Nobody waits for what will be refused.
+	if c.d.breaker.RetryAfter(now) > delay {
+		return c.deny(DeniedBreaker), 0
+	}
 	return true, delay
 }
 

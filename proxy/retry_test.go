@@ -181,6 +181,19 @@ func TestBreakerOpensInBackoff(t *testing.T) {
 	})
 }
 
+// The attempt that opens the circuit ends its own retries at once: before, the
+// caller waited out the backoff, only to be refused then.
+func TestOpenCircuitIsNotWaitedFor(t *testing.T) {
+	long := func(s *Settings) { s.Breaker.Cooldown = 10 * time.Second }
+	bubble(t, both(trips(1), retries(3), long), func(r *rig) {
+		r.up.will(after503("1"), reply{})
+		r.get("/").want(t, 503, "busy", 0)
+		if h := r.lastCall(); h.Attempts != 1 || h.Denied != DeniedBreaker {
+			r.Errorf("heard %+v, want one attempt, denied by the breaker", h)
+		}
+	})
+}
+
 // C5: a caller that leaves in the backoff causes no further attempt.
 func TestCallerLeavesInBackoff(t *testing.T) {
 	bubble(t, retries(5), func(r *rig) {
