@@ -24,7 +24,6 @@ const (
 	sidecarProgram    = "sidecar/cmd/sidecar"
 	h2specProgram     = "github.com/summerwind/h2spec/cmd/h2spec"
 	grpcClientProgram = "google.golang.org/grpc/interop/client"
-	grpcServerProgram = "google.golang.org/grpc/interop/server"
 )
 
 var programs struct {
