@@ -139,7 +139,7 @@ dependencies:
 			if r := s.do(context.Background(), method, "A", path+"/first", nil); r.status != http.StatusOK {
 				return r
 			}
-			time.Sleep(time.Second - 5*time.Millisecond + rand.N(10*time.Millisecond)) //nolint:gosec // no secret
+			time.Sleep(time.Second - 5*time.Millisecond + rand.N(10*time.Millisecond))
 			return s.do(context.Background(), method, "A", path, nil)
 		})
 		for i, r := range results {

@@ -82,9 +82,9 @@ func TestG2_UpgradeUnderWrappers(t *testing.T) {
 	for name, drop := range map[string]func(c *rawCaller, x *exchange){
 		"the caller leaves":     func(c *rawCaller, _ *exchange) { c.leave() },
 		"the caller resets":     func(c *rawCaller, _ *exchange) { c.reset() },
-		"the upstream closes":   func(_ *rawCaller, x *exchange) { x.close() },
-		"the upstream resets":   func(_ *rawCaller, x *exchange) { x.reset() },
-		"both, after the other": func(c *rawCaller, x *exchange) { x.close(); c.leave() },
+		"the upstream closes":   func(_ *rawCaller, x *exchange) { _ = x.conn.Close() },
+		"the upstream resets":   func(_ *rawCaller, x *exchange) { (&rawCaller{conn: x.conn}).reset() },
+		"both, after the other": func(c *rawCaller, x *exchange) { _ = x.conn.Close(); c.leave() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := u.requests()

@@ -37,13 +37,28 @@ func classify(err error) Reason {
 		return ReasonConnect
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNABORTED),
-		// The Transport's own word for an EOF in place of a response is not
-		// exported.
-		strings.Contains(err.Error(), "server closed idle connection"):
+		endedByPeer(err.Error()):
 		return ReasonReset
 	default:
 		return ReasonProtocol
 	}
+}
+
+// endedByPeer reports whether an error of the Transport tells of an end that
+// the upstream made, or of one that was found dead. The Transport's own errors
+// for these have no exported type.
+func endedByPeer(text string) bool {
+	for _, words := range []string{
+		"server closed idle connection", // an EOF in place of a response
+		"received from peer",            // RST_STREAM
+		"server sent GOAWAY and closed the connection",
+		"client connection lost", // a ping without an answer
+	} {
+		if strings.Contains(text, words) {
+			return true
+		}
+	}
+	return false
 }
 
 // whyCut names the reason for a context that ended: by a deadline of ours, by
@@ -141,6 +156,8 @@ func (c *call) unacceptable() *trouble {
 		return badRequest(http.StatusBadRequest, "An HTTP/2 preface was sent as a request.")
 	case hasToken(r.Header["Upgrade"], "h2c"):
 		return badRequest(http.StatusBadRequest, "Upgrade: h2c is not accepted (RFC 9113 §3.1 has obsoleted it).")
+	case c.framedTwice():
+		return badRequest(http.StatusBadRequest, "The request has both Content-Length and Transfer-Encoding.")
 	case !validNames(r.Trailer):
 		// The Transport would refuse it, as if the upstream had failed.
 		return badRequest(http.StatusBadRequest, "The request announces a trailer whose name is not valid.")

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -86,7 +87,7 @@ func (c *call) startDeadline() {
 	if c.patient && (d <= 0 || c.patience < d) {
 		d, why = c.patience, errDeadline
 	}
-	if d > 0 || why == errDeadline { // a caller may have no patience at all
+	if d > 0 || errors.Is(why, errDeadline) { // a caller may have no patience at all
 		c.timer = time.AfterFunc(d, func() { c.expire(why) })
 	}
 }

@@ -181,13 +181,3 @@ func waitFor(t *testing.T, what string, holds func() bool) {
 		}
 	}
 }
-
-// accepts reports whether something listens on a port.
-func accepts(port int) bool {
-	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil {
-		return false
-	}
-	_ = conn.Close()
-	return true
-}

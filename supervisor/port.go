@@ -77,7 +77,7 @@ func (p *port) serve(h http.Handler) {
 	p.handler.Store(&h)
 	if !p.started {
 		p.started = true
-		go func() { _ = p.server.Serve(p.listener) }() // ends with ErrServerClosed
+		go func() { _ = p.server.Serve(proxy.Listener(p.listener)) }() // ends with ErrServerClosed
 	}
 }
 

@@ -50,7 +50,7 @@ func TestCrowdAtTheEndOfTheCooldown(t *testing.T) {
 		switch p, err := s.b.Allow(s.now); {
 		case err == nil && p.Probe():
 			probes.Add(1)
-		case err != errProbing: //nolint:errorlint // The very value is meant.
+		case err != errProbing:
 			t.Errorf("got %+v, %v", p, err)
 		}
 	})
