@@ -113,7 +113,11 @@ func TestD2_PostExecutedSeveralTimes(t *testing.T) {
 	})
 	s := start(t, eager+`
 dependencies:
-  - {name: a, listen: $A, upstream: http://$U, attempt_timeout: 200ms}
+  - name: a
+    listen: $A
+    upstream: http://$U
+    attempt_timeout: 3s
+    routes: [{match: {path: /hangs}, attempt_timeout: 200ms}]
 `, u)
 	key := "Idempotency-Key: 1"
 	denied := 0.0

@@ -123,7 +123,7 @@ dependencies:
   - name: a
     listen: $A
     upstream: http://$U
-    breaker: {consecutive_failures: 0, min_calls: 5}
+    breaker: {consecutive_failures: 0, window: 200, min_calls: 200}
     bulkhead: {max_concurrent: 300, queue_timeout: 2s}
     attempt_timeout: 2s
     retry: {max_retries: 1}

@@ -138,17 +138,27 @@ func (v *frameServer) serve(f *framed) {
 	}
 }
 
+// refusing is how an upstream treats a number of calls.
+type refusing struct {
+	script          func(f *framed, stream uint32, n int)
+	calls, answered int
+	most            int // requests
+}
+
 // What happened: an HTTP/2 transport sent requests again by itself, which no
 // metric told, or failed calls that the upstream had said it had not touched.
 // Right: what was refused or not processed (RFC 9113 §8.7) may be sent again,
 // what may have been processed is not; attempts counted are requests seen.
 func TestG7_HiddenHTTP2Retries(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		script          func(f *framed, stream uint32, n int)
-		calls, answered int
-		most            int // requests
-	}{
+	type row struct {
+		name, method string
+		refusing
+		server *frameServer
+	}
+	var rows []row
+	yaml := base + "dependencies:\n"
+	for name, c := range map[string]refusing{
 		"refused once": {calls: 3, answered: 3, most: 4, script: func(f *framed, stream uint32, n int) {
 			if n == 2 {
 				f.reset(stream, codeRefused)
@@ -192,47 +202,57 @@ func TestG7_HiddenHTTP2Retries(t *testing.T) {
 		}},
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut} {
-			t.Run(name+" "+method, func(t *testing.T) {
-				t.Parallel()
-				v := newFrameServer(t, c.script)
-				s := start(t, base+"dependencies:\n  - {name: a, listen: $A, upstream: \"http://"+v.addr+"\", protocol: h2c, attempt_timeout: 3s, timeout: 9s, breaker: {mode: \"off\"}}\n")
-				t.Cleanup(v.drop)
-				answered := 0
-				for range c.calls {
-					body := io.Reader(nil)
-					if method == http.MethodPut {
-						body = strings.NewReader("body")
-					}
-					r := s.do(t.Context(), method, "A", "/", body)
-					switch r.status {
-					case http.StatusOK:
-						answered++
-					case http.StatusBadGateway, http.StatusGatewayTimeout: // the latter while it waits to send again
-					default:
-						t.Errorf("got %v", r)
-					}
-				}
-				seen, _ := v.seen()
-				want := c.answered
-				if method == http.MethodPut && want == c.calls && answered == want-1 {
-					want-- // a body that has been sent cannot be had again
-				}
-				if answered != want || seen > c.most {
-					t.Errorf("%d calls were answered and %d requests seen, want %d and at most %d", answered, seen, want, c.most)
-				}
-				if !poll(patience, func() bool { return s.metrics(t).sum(t, "sidecar_attempts_total", "dependency", "a") == float64(seen) }) {
-					t.Errorf("%d requests were seen, %v attempts counted", seen, s.metrics(t).sum(t, "sidecar_attempts_total", "dependency", "a"))
-				}
-				logged := 0
-				for _, line := range s.logs("msg", "call", "dependency", "a") {
-					var n int
-					_, _ = fmt.Sscan(fmt.Sprint(line["attempts"]), &n)
-					logged += n
-				}
-				if logged != seen {
-					t.Errorf("%d requests were seen, %d attempts logged", seen, logged)
-				}
-			})
+			rows = append(rows, row{name + " " + method, method, c, newFrameServer(t, c.script)})
+			yaml += fmt.Sprintf("  - {name: d%d, listen: $D%d, upstream: \"http://%s\", protocol: h2c, attempt_timeout: 3s, timeout: 9s, breaker: {mode: \"off\"}}\n",
+				len(rows), len(rows), rows[len(rows)-1].server.addr)
 		}
+	}
+	s := start(t, yaml)
+	var all sync.WaitGroup
+	for i, r := range rows {
+		t.Cleanup(r.server.drop)
+		all.Go(func() { s.wantCounted(t, i+1, r.name, r.method, r.refusing, r.server) })
+	}
+	all.Wait()
+	if t.Failed() {
+		return
+	}
+	for i, r := range rows {
+		seen, _ := r.server.seen()
+		s.wantMetric(t, float64(seen), "sidecar_attempts_total", "dependency", fmt.Sprintf("d%d", i+1))
+		logged := 0
+		for _, line := range s.logs("msg", "call", "dependency", fmt.Sprintf("d%d", i+1)) {
+			var n int
+			_, _ = fmt.Sscan(fmt.Sprint(line["attempts"]), &n)
+			logged += n
+		}
+		if logged != seen {
+			t.Errorf("%s: %d requests were seen, %d attempts logged", r.name, seen, logged)
+		}
+	}
+}
+
+// wantCounted makes the calls of one row and compares how many are answered.
+func (s *sidecar) wantCounted(t *testing.T, n int, name, method string, c refusing, v *frameServer) {
+	answered := 0
+	for range c.calls {
+		body := io.Reader(nil)
+		if method == http.MethodPut {
+			body = strings.NewReader("body")
+		}
+		switch r := s.do(t.Context(), method, fmt.Sprintf("D%d", n), "/", body); r.status {
+		case http.StatusOK:
+			answered++
+		case http.StatusBadGateway, http.StatusGatewayTimeout: // the latter while it waits to send again
+		default:
+			t.Errorf("%s: got %v", name, r)
+		}
+	}
+	want := c.answered
+	if method == http.MethodPut && want == c.calls && answered == want-1 {
+		want-- // a body that has been sent cannot be had again
+	}
+	if seen, _ := v.seen(); answered != want || seen > c.most {
+		t.Errorf("%s: %d calls were answered and %d requests seen, want %d and at most %d", name, answered, seen, want, c.most)
 	}
 }

@@ -105,10 +105,19 @@ func (s *sidecar) without(t *testing.T, servers ...*server) {
 }
 
 // speaker returns a client that speaks HTTP/1.1 or, by prior knowledge, h2c
-// with the sidecar.
+// with the sidecar. Its connections end with the test.
 func (s *sidecar) speaker(t *testing.T, protocol string) *http.Client {
 	t.Helper()
 	tr := &http.Transport{DisableCompression: true, Protocols: speaking(protocol)}
+	tr.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err == nil {
+			s.mu.Lock()
+			s.conns = append(s.conns, c)
+			s.mu.Unlock()
+		}
+		return c, err
+	}
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr, Timeout: 3 * patience}
 }

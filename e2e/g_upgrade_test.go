@@ -20,7 +20,7 @@ dependencies:
     listen: $A
     upstream: http://$U
     timeout: 500ms
-    idle_timeout: 1s
+    idle_timeout: 10s
     breaker: {slow_call: {after: 300ms, ratio: 0.5}}
     retry: {max_retries: 2, backoff: {base: 1ms, max: 1ms}}
     fallback: [{stale: {max_age: 10m}}, {static: {body: FB}}]
@@ -219,7 +219,7 @@ func TestG5_SilentUpgrade(t *testing.T) {
 			x.hang()
 		}
 	}))
-	s := start(t, upgrades, u)
+	s := start(t, strings.Replace(upgrades, "idle_timeout: 10s", "idle_timeout: 1500ms", 1), u)
 	silent, talking, listening := s.dial(t, "A"), s.dial(t, "A"), s.dial(t, "A")
 	began := time.Now()
 	silent.upgrade(t, "silent", "")
@@ -234,7 +234,7 @@ func TestG5_SilentUpgrade(t *testing.T) {
 	if rest, _ := io.ReadAll(silent.in); len(rest) > 0 {
 		t.Errorf("silence brought %q", rest)
 	}
-	wantTook(t, "ending the silent connection", time.Since(began), time.Second)
+	wantTook(t, "ending the silent connection", time.Since(began), 1500*time.Millisecond)
 	s.wantOutcomes(t, "a", map[string]float64{"failed": 1})
 	if lines := s.logs("msg", "call", "outcome", "failed", "reason", "timeout", "status", "101"); len(lines) != 1 {
 		t.Errorf("%d lines tell of it", len(lines))
@@ -246,7 +246,7 @@ func TestG5_SilentUpgrade(t *testing.T) {
 	if rest, _ := io.ReadAll(listening.in); len(rest) > 0 {
 		t.Errorf("the listener said %q", rest)
 	}
-	wantTook(t, "ending the one whose caller fell silent", time.Since(began), 3400*time.Millisecond)
+	wantTook(t, "ending the one whose caller fell silent", time.Since(began), 3900*time.Millisecond)
 	talking.leave()
 	s.wantIdle(t, "a", time.Second)
 }

@@ -273,7 +273,7 @@ func TestTLS_BadFiles(t *testing.T) {
 	empty, text, gone := put(t, dir, "empty.pem", nil), put(t, dir, "text.pem", []byte("not PEM")), filepath.Join(dir, "gone.pem")
 	v := newServer(t, "http1 h2", &tls.Config{Certificates: []tls.Certificate{pair}}, peer)
 	config := func(options string) string {
-		return base + "dependencies:\n  - {name: a, listen: $A, upstream: \"https://" + v.addr + "\", connect_timeout: 5s, tls: {" + options + "}}\n"
+		return base + "dependencies:\n  - {name: a, listen: $A, upstream: \"https://" + v.addr + "\", connect_timeout: 5s, attempt_timeout: 5s, timeout: 9s, tls: {" + options + "}}\n"
 	}
 	s := start(t, config("ca_file: "+caFile))
 	s.without(t, v)
