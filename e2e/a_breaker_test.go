@@ -173,7 +173,15 @@ dependencies:
     fallback: [{static: {body: made up}}]
   - {name: b, listen: $B, upstream: http://$U, failure: {statuses: ["429"]}}
 `, u)
-	together(20, func(int) result { return s.abandon("A", "/slow", 50*time.Millisecond) })
+	impatient := make([]*rawCaller, 20) // connected first: they leave calls, not connects
+	for i := range impatient {
+		impatient[i] = s.dial(t, "A")
+		impatient[i].send(t, "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+	}
+	time.Sleep(50 * time.Millisecond)
+	for _, c := range impatient {
+		c.leave()
+	}
 	s.wantMetric(t, 20, "sidecar_requests_total", "dependency", "a", "outcome", "canceled")
 	before := u.requests()
 	for _, status := range []int{404, 401, 429} {

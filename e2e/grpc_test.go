@@ -243,5 +243,7 @@ func TestG6_OwnAnswers(t *testing.T) {
 	c.force(t, "a", "auto")
 	c.force(t, "a", "closed")
 	_ = c.v.http.Close()
+	// The kept connection must be seen to have ended first.
+	poll(patience, func() bool { return strings.HasPrefix(c.invoke(t, "/x").message, "connect: ") })
 	own("refused", c.invoke(t, "/x"), 14, "connect")
 }

@@ -10,7 +10,7 @@ const (
 	slack = 150 * time.Millisecond
 	// atOnce is how many tests run at a time: they wait far more than they
 	// compute.
-	atOnce = "4"
+	atOnce = "6"
 )
 
 // buildFlags build the sidecar as this test is built.
