@@ -231,7 +231,8 @@ dependencies:
 	if all := series(); all != some || all-before > 100 {
 		t.Errorf("%d series before, %d after %d calls, %d after %d", before, some, paths/5, all, paths)
 	}
-	if now := resident(); now > memory+16<<20 {
+	// The race detector keeps a shadow of all memory that was ever touched.
+	if now := resident(); slack == 0 && now > memory+16<<20 {
 		t.Errorf("%.1f MiB resident after %d calls, %.1f MiB after %d", memory/(1<<20), paths/5, now/(1<<20), paths)
 	}
 	s.wantMetric(t, paths, "sidecar_requests_total", "dependency", "a")

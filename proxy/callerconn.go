@@ -43,6 +43,9 @@ type callerConn struct {
 func (c *callerConn) Read(p []byte) (int, error) {
 	n, err := c.TCPConn.Read(p)
 	last := p[max(0, n-readAhead-longestHead):n]
+	if len(last) < n {
+		c.n = 0 // what was read before does not join on
+	}
 	if c.n+len(last) > len(c.recent) {
 		keep := readAhead + longestHead - len(last)
 		copy(c.recent[:], c.recent[c.n-keep:c.n])
