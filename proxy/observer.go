@@ -59,7 +59,7 @@ const (
 var Refusals = []Reason{ReasonOpen, ReasonProbing, ReasonQueueFull, ReasonQueueTimeout}
 
 // Degraders lists the reasons for which a fallback may answer.
-var Degraders = append(append(slices.Clone(Refusals), Failures...), ReasonDeadline)
+var Degraders = slices.Concat(Refusals, Failures, []Reason{ReasonDeadline})
 
 // Failures lists the reasons for which an attempt at the upstream fails.
 var Failures = []Reason{ReasonConnect, ReasonReset, ReasonTimeout, ReasonProtocol, ReasonStatus}

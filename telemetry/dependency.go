@@ -75,10 +75,6 @@ func (t *total) value() float64 { return t.before + t.last }
 // states are the states of a circuit, each at its own index.
 var states = [...]breaker.State{breaker.Closed, breaker.HalfOpen, breaker.Open}
 
-// fallbackReasons are the reasons for which a fallback may answer: every
-// refusal and every failure.
-var fallbackReasons = slices.Concat(proxy.Refusals, proxy.Failures)
-
 // dependency holds what was counted for one dependency. Its handles are found
 // by name once per event; after that no label is looked up. Safe for
 // concurrent use, apart from the totals.
@@ -109,7 +105,7 @@ func newDependency(name string) *dependency {
 		denied:     newTally(proxy.Denials),
 	}
 	for range proxy.Sources {
-		d.fallbacks = append(d.fallbacks, newTally(fallbackReasons))
+		d.fallbacks = append(d.fallbacks, newTally(proxy.Degraders))
 	}
 	return d
 }

@@ -152,7 +152,7 @@ func TestSeriesExistBeforeTheFirstEvent(t *testing.T) {
 		words = append(words, fmt.Sprintf(`sidecar_rejections_total{dependency="a",reason="%s"}`, r))
 	}
 	for _, s := range proxy.Sources {
-		for _, r := range slices.Concat(proxy.Refusals, proxy.Failures) {
+		for _, r := range proxy.Degraders {
 			words = append(words, fmt.Sprintf(`sidecar_fallbacks_total{dependency="a",reason="%s",source="%s"}`, r, s))
 		}
 	}

@@ -248,3 +248,18 @@ func BenchmarkCall(b *testing.B) {
 		tele.CallDone(call)
 	}
 }
+
+// Every reason for which the proxy may let a fallback answer is counted:
+// before, one that stood in for a call whose own deadline had passed was not.
+func TestEveryFallbackReasonIsCounted(t *testing.T) {
+	tele := New(Options{})
+	tele.Add("a")
+	want := map[string]float64{}
+	for _, source := range proxy.Sources {
+		for _, why := range append([]proxy.Reason{proxy.ReasonDeadline}, proxy.Degraders...) {
+			tele.CallDone(proxy.Call{Dependency: "a", Outcome: proxy.OutcomeFallback, Reason: why, Source: source})
+			want[fmt.Sprintf(`sidecar_fallbacks_total{dependency="a",reason=%q,source=%q}`, why, source)]++
+		}
+	}
+	expect(t, scrape(t, tele), want)
+}
