@@ -7,7 +7,8 @@
 //   - the component and the admission policy, the latter evaluated by the very
 //     code of the API server: both must make the same container;
 //   - the alerts by promtool, and every expression of the dashboard by a
-//     Prometheus that scrapes a sidecar with all kinds of traffic;
+//     Prometheus that scrapes a sidecar with all kinds of traffic; Grafana's
+//     schema knows every field;
 //   - the image, built by buildah and run by podman;
 //   - the systemd unit, by systemd-analyze.
 //

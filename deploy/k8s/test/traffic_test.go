@@ -2,15 +2,14 @@ package deploy
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // trafficConfig has a dependency for each kind of trouble.
@@ -28,7 +27,7 @@ dependencies:
   - name: payments                      # narrow: a queue, and refusals
     listen: %[4]q
     upstream: %[6]q
-    bulkhead: {max_concurrent: 1, max_waiting: 1, queue_timeout: 300ms}
+    bulkhead: {max_concurrent: 1, max_waiting: 1, queue_timeout: 2s}
   - name: search                        # observed: refuses nothing, and says what it would
     listen: %[5]q
     upstream: %[6]q
@@ -39,20 +38,22 @@ dependencies:
 type watched struct {
 	admin, metrics            string
 	catalog, payments, search string
-	sick                      atomic.Bool // the upstream answers 503
-	calls                     int         // made until now
+	sick                      atomic.Bool   // the upstream answers 503
+	release                   chan struct{} // ends one call to /held
+	calls                     int           // made until now
 }
 
 // startWatched runs a sidecar in front of an upstream that fails on cue.
 func startWatched(t *testing.T) *watched {
 	t.Helper()
-	w := &watched{}
+	w := &watched{release: make(chan struct{})}
 	upstream := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
-		case "/slow":
-			time.Sleep(100 * time.Millisecond)
-		case "/stuck":
-			time.Sleep(time.Second)
+		case "/held":
+			select {
+			case <-w.release:
+			case <-r.Context().Done():
+			}
 		case "/secret":
 			rw.Header().Set("Cache-Control", "no-store")
 		}
@@ -84,11 +85,12 @@ func startWatched(t *testing.T) *watched {
 }
 
 // call makes one call and wants a status; 0 is a call that the app gives up.
-func (w *watched) call(t *testing.T, ctx context.Context, method, address, path string, want int) {
+func (w *watched) call(ctx context.Context, t *testing.T, method, address, path string, want int) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+address+path, strings.NewReader(""))
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+address+path, http.NoBody)
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return
 	}
 	got := 0
 	if res, err := http.DefaultClient.Do(req); err == nil {
@@ -101,54 +103,84 @@ func (w *watched) call(t *testing.T, ctx context.Context, method, address, path 
 	}
 }
 
+// now makes a call and waits for its end.
+func (w *watched) now(t *testing.T, method, address, path string, want int) {
+	t.Helper()
+	w.calls++
+	w.call(context.Background(), t, method, address, path, want)
+}
+
+// begin starts a GET call that leave abandons; wait waits for its end.
+func (w *watched) begin(t *testing.T, address, path string, want int) (leave, wait func()) {
+	w.calls++
+	ctx, leave := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { w.call(ctx, t, http.MethodGet, address, path, want) })
+	return leave, done.Wait
+}
+
+// await waits until a dependency's bulkhead runs one call and as many wait as
+// wanted.
+func (w *watched) await(t *testing.T, dependency string, waiting int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("a running and %d waiting calls of %s", waiting, dependency), func() bool {
+		res, err := http.Get("http://" + w.admin + "/api/dependencies/" + dependency)
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		var d struct {
+			Bulkhead struct {
+				InUse   int `json:"in_use"`
+				Waiting int
+			}
+		}
+		return json.NewDecoder(res.Body).Decode(&d) == nil && d.Bulkhead.InUse == 1 && d.Bulkhead.Waiting == waiting
+	})
+}
+
 // traffic makes calls of every fate: answered, retried, failed, abandoned,
 // answered by a copy and by a static body, refused for each reason, and waiting
 // for a permit.
 func (w *watched) traffic(t *testing.T) {
 	t.Helper()
-	get := func(address, path string, want int) {
-		t.Helper()
-		w.calls++
-		w.call(t, context.Background(), http.MethodGet, address, path, want)
-	}
+	const get, post = http.MethodGet, http.MethodPost
 	for range 3 {
-		get(w.catalog, "/page", http.StatusOK)
-		get(w.search, "/page", http.StatusOK)
+		w.now(t, get, w.catalog, "/page", http.StatusOK)
+		w.now(t, get, w.search, "/page", http.StatusOK)
 	}
-	get(w.catalog, "/secret", http.StatusOK)
+	w.now(t, get, w.catalog, "/secret", http.StatusOK)
 	w.queue(t)
-	gone, leave := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer leave()
-	w.calls++
-	w.call(t, gone, http.MethodGet, w.search, "/stuck", 0)
+	leave, wait := w.begin(t, w.search, "/held", 0)
+	w.await(t, "search", 0)
+	leave()
+	wait()
 
 	w.sick.Store(true)
-	w.calls++
-	w.call(t, context.Background(), http.MethodPost, w.catalog, "/order", http.StatusServiceUnavailable)
-	get(w.catalog, "/page", http.StatusOK)  // a copy, after a retry
-	get(w.catalog, "/other", http.StatusOK) // a static body; the circuit opens
-	get(w.catalog, "/page", http.StatusOK)  // a copy, nothing was sent
-	w.calls++
-	w.call(t, context.Background(), http.MethodPost, w.catalog, "/order", http.StatusServiceUnavailable)
+	w.now(t, post, w.catalog, "/order", http.StatusServiceUnavailable)
+	w.now(t, get, w.catalog, "/page", http.StatusOK)  // a copy, after a retry
+	w.now(t, get, w.catalog, "/other", http.StatusOK) // a static body; the circuit opens
+	w.now(t, get, w.catalog, "/page", http.StatusOK)  // a copy, nothing was sent
+	w.now(t, post, w.catalog, "/order", http.StatusServiceUnavailable)
 	for range 3 {
-		get(w.search, "/page", http.StatusServiceUnavailable)
+		w.now(t, get, w.search, "/page", http.StatusServiceUnavailable)
 	}
 }
 
 // queue makes calls that wait for the one permit, and are refused.
 func (w *watched) queue(t *testing.T) {
 	t.Helper()
-	var calls sync.WaitGroup
-	call := func(path string, want int) {
-		w.calls++
-		calls.Go(func() { w.call(t, context.Background(), http.MethodGet, w.payments, path, want) })
-		time.Sleep(30 * time.Millisecond)
-	}
-	call("/slow", http.StatusOK)
-	call("/page", http.StatusOK)                 // waits
-	call("/page", http.StatusServiceUnavailable) // queue_full
-	calls.Wait()
-	call("/stuck", http.StatusOK)
-	call("/page", http.StatusServiceUnavailable) // queue_timeout
-	calls.Wait()
+	_, held := w.begin(t, w.payments, "/held", http.StatusOK)
+	w.await(t, "payments", 0)
+	_, waits := w.begin(t, w.payments, "/page", http.StatusOK)
+	w.await(t, "payments", 1)
+	w.now(t, http.MethodGet, w.payments, "/page", http.StatusServiceUnavailable) // queue_full
+	w.release <- struct{}{}
+	held()
+	waits()
+	_, held = w.begin(t, w.payments, "/held", http.StatusOK)
+	w.await(t, "payments", 0)
+	w.now(t, http.MethodGet, w.payments, "/page", http.StatusServiceUnavailable) // queue_timeout
+	w.release <- struct{}{}
+	held()
 }
