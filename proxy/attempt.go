@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sidecar/resilience/breaker"
+	"sidecar/stale"
 )
 
 // attempt is one request to the upstream, from its start to the last byte of
@@ -22,6 +23,7 @@ type attempt struct {
 	body   *replayReader // nil when the request has none
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+	ticket stale.Ticket // under which the answer may be kept
 
 	conn   net.Conn // the connection it was sent on; nil if it got none
 	reused bool
@@ -42,7 +44,7 @@ type attempt struct {
 
 // newAttempt prepares the call's next request to the upstream.
 func (c *call) newAttempt() *attempt {
-	a := &attempt{c: c, start: time.Now(), retry: c.tries > 0, probe: c.permit.Probe()}
+	a := &attempt{c: c, start: time.Now(), retry: c.tries > 0, probe: c.permit.Probe(), ticket: c.ticket()}
 	a.ctx, a.cancel = context.WithCancelCause(a.traced())
 	c.mu.Lock()
 	c.latest = a

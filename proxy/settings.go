@@ -58,6 +58,7 @@ type Fallback struct {
 // Stale answers with the copy of an earlier answer.
 type Stale struct {
 	MaxAge time.Duration // no copy older than this, counted as RFC 9111 §4.2.3 does
+	VaryBy []string      // request headers that key copies beside Vary; canonical names
 }
 
 // Static answers with a fixed body.

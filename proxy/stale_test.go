@@ -11,8 +11,8 @@ import (
 	"sidecar/resilience/breaker"
 )
 
-// stale makes the store the only fallback.
-func stale(s *Settings) { s.Fallback = []Fallback{{Stale: &Stale{MaxAge: 10 * time.Minute}}} }
+// keepsCopies makes the store the only fallback.
+func keepsCopies(s *Settings) { s.Fallback = []Fallback{{Stale: &Stale{MaxAge: 10 * time.Minute}}} }
 
 // good is a plain answer worth keeping.
 func good(body string) reply {
@@ -44,7 +44,7 @@ func TestStaleForEveryFailure(t *testing.T) {
 		{ReasonTimeout, reply{after: forever}, ms(500)},
 	} {
 		t.Run(string(c.why), func(t *testing.T) {
-			bubble(t, stale, func(r *rig) {
+			bubble(t, keepsCopies, func(r *rig) {
 				r.up.will(good("AB"))
 				r.get("/x")
 				r.up.will(c.up)
@@ -68,7 +68,7 @@ func TestStaleForEveryFailure(t *testing.T) {
 
 // The sidecar's own refusals are answered from the copy too.
 func TestStaleForRefusals(t *testing.T) {
-	bubble(t, both(stale, trips(1)), func(r *rig) {
+	bubble(t, both(keepsCopies, trips(1)), func(r *rig) {
 		r.up.will(good("AB"), reply{status: 500})
 		r.get("/x")
 		r.get("/other")
@@ -79,7 +79,7 @@ func TestStaleForRefusals(t *testing.T) {
 		synctest.Wait()
 		r.get("/x").wantStale(t, "AB", ReasonProbing, 1)
 	})
-	bubble(t, both(stale, func(s *Settings) { s.Bulkhead.MaxConcurrent, s.Bulkhead.MaxWaiting = 1, 1 }, timeouts(0, 0)), func(r *rig) {
+	bubble(t, both(keepsCopies, func(s *Settings) { s.Bulkhead.MaxConcurrent, s.Bulkhead.MaxWaiting = 1, 1 }, timeouts(0, 0)), func(r *rig) {
 		r.up.will(good("AB"), reply{after: time.Second})
 		r.get("/x")
 		r.start(caller{target: "/long"})
@@ -96,7 +96,7 @@ func TestStaleForRefusals(t *testing.T) {
 
 // The headers of a copy are the answer's own, and those that mark it.
 func TestStaleHeaders(t *testing.T) {
-	bubble(t, both(stale, trips(1)), func(r *rig) {
+	bubble(t, both(keepsCopies, trips(1)), func(r *rig) {
 		up := good("AB")
 		up.header.Set("Age", "5")
 		up.header.Set("Cache-Control", "max-age=30")
@@ -153,16 +153,21 @@ func TestStaleForKindsOfRequests(t *testing.T) {
 	} {
 		for _, encoding := range []string{"", "gzip"} {
 			t.Run(c.name+encoding, func(t *testing.T) {
-				bubble(t, stale, func(r *rig) {
+				bubble(t, keepsCopies, func(r *rig) {
 					up := good("0123456789")
 					up.header.Set("Last-Modified", "Fri, 31 Dec 1999 00:00:00 GMT")
+					call := c.caller
+					call.target = "/x"
 					if encoding != "" {
 						up.header.Set("Content-Encoding", encoding)
+						call.header = call.header.Clone()
+						if call.header == nil {
+							call.header = http.Header{}
+						}
+						call.header.Set("Accept-Encoding", encoding)
 					}
 					r.up.will(up, reply{fails: errReset})
 					r.get("/x")
-					call := c.caller
-					call.target = "/x"
 					got := r.call(call)
 					if got.status != c.status || (c.status < 500 && (got.body != c.body || got.header.Get("Content-Length") != c.length)) {
 						r.Errorf("got %d %q, length %q; want %d %q, %q", got.status, got.body, got.header.Get("Content-Length"), c.status, c.body, c.length)
@@ -178,7 +183,7 @@ func TestStaleForKindsOfRequests(t *testing.T) {
 
 // A copy of an answer without a body has none.
 func TestStale204(t *testing.T) {
-	bubble(t, stale, func(r *rig) {
+	bubble(t, keepsCopies, func(r *rig) {
 		r.up.will(reply{status: 204}, reply{fails: errReset})
 		r.get("/x")
 		got := r.get("/x")
@@ -192,8 +197,8 @@ func TestStale204(t *testing.T) {
 // A copy that is gone between the decision and the answer is no reason to hide
 // what the upstream said.
 func TestStaleDecidesOnce(t *testing.T) {
-	bubble(t, stale, func(r *rig) {
-		r.up.will(good("AB"), reply{status: 500, body: text("bad"), closed: func() { r.store.entries.InvalidateAll() }})
+	bubble(t, keepsCopies, func(r *rig) {
+		r.up.will(good("AB"), reply{status: 500, body: text("bad"), closed: func() { r.d.current.Load().shelf.Drop("/x") }})
 		r.get("/x")
 		r.get("/x").wantStale(t, "AB", ReasonStatus, 0)
 	})
@@ -201,7 +206,7 @@ func TestStaleDecidesOnce(t *testing.T) {
 
 // Bodies of every size come through whole, once.
 func TestStaleLargeBody(t *testing.T) {
-	bubble(t, stale, func(r *rig) {
+	bubble(t, keepsCopies, func(r *rig) {
 		body := strings.Repeat("0123456789abcdef", 4<<10) // as large as an object may be
 		up := good(body)
 		up.length = -1

@@ -56,7 +56,7 @@ func randomCaller(rnd *rand.Rand) caller {
 // Whatever upstream and callers do, while settings change and an operator
 // meddles: each call is told once, and all that was taken is given back.
 func TestStress(t *testing.T) {
-	settings := both(retries(2), timeouts(ms(40), ms(120)), stale, trips(5), func(s *Settings) {
+	settings := both(retries(2), timeouts(ms(40), ms(120)), keepsCopies, trips(5), func(s *Settings) {
 		s.Breaker.Cooldown, s.Breaker.Probes = ms(30), 2
 		s.Bulkhead.MaxConcurrent, s.Bulkhead.MaxWaiting, s.Bulkhead.QueueTimeout, s.Bulkhead.Ramp = 20, 50, ms(30), ms(50)
 		s.MaxRequestBytes = 50

@@ -25,6 +25,7 @@ import (
 	"sidecar/config"
 	"sidecar/proxy"
 	"sidecar/resilience/breaker"
+	"sidecar/stale"
 )
 
 // quiet is how long no call may have come before a drain counts as done.
@@ -47,7 +48,7 @@ type Options struct {
 // Supervisor is safe for concurrent use.
 type Supervisor struct {
 	o        Options
-	store    *proxy.Store
+	store    *stale.Store
 	draining atomic.Bool
 	closing  chan struct{}  // closed when removed dependencies must not be waited for
 	leaving  sync.WaitGroup // removed ports and dependencies on their way out
@@ -71,7 +72,7 @@ type dependency struct {
 
 // New returns a supervisor that runs nothing yet.
 func New(o Options) *Supervisor {
-	s := &Supervisor{o: o, store: proxy.NewStore(0, 0), ports: map[string]*port{}, closing: make(chan struct{})}
+	s := &Supervisor{o: o, store: stale.NewStore(0, 0), ports: map[string]*port{}, closing: make(chan struct{})}
 	s.current.Store(&running{})
 	return s
 }
@@ -200,7 +201,7 @@ func (s *Supervisor) Listen(name string) string {
 }
 
 // Store returns the state of the store of stale copies.
-func (s *Supervisor) Store() proxy.StoreSnapshot { return s.store.Snapshot() }
+func (s *Supervisor) Store() stale.Snapshot { return s.store.Snapshot() }
 
 // Config returns the configuration in force, or nil before the first.
 func (s *Supervisor) Config() *config.Config { return s.current.Load().config }

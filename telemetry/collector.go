@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sidecar/proxy"
+	"sidecar/stale"
 )
 
 // collector makes the counters and gauges at each scrape: counters of what the
@@ -40,19 +41,19 @@ type reading struct {
 
 // storeReading is what a scrape knows of the store of stale copies.
 type storeReading struct {
-	proxy.StoreSnapshot
+	stale.Snapshot
 	stores, evictions float64
-	skips             []float64 // beside proxy.SkipReasons
+	skips             []float64 // beside stale.SkipNames
 }
 
 // cacheTotals are the store's counters.
 type cacheTotals struct {
 	stores, evictions total
-	skips             []total // beside proxy.SkipReasons
+	skips             []total // beside stale.SkipNames
 }
 
 func newCacheTotals() cacheTotals {
-	return cacheTotals{skips: make([]total, len(proxy.SkipReasons))}
+	return cacheTotals{skips: make([]total, len(stale.SkipNames))}
 }
 
 // read takes the snapshots and brings the totals up to date. One scrape does so
@@ -62,7 +63,7 @@ func (t *Telemetry) read() ([]reading, storeReading) {
 	t.scraping.Lock()
 	defer t.scraping.Unlock()
 	snapshots := map[string]*proxy.Snapshot{}
-	var store proxy.StoreSnapshot
+	var store stale.Snapshot
 	if source := t.source.Load(); source != nil {
 		for _, s := range (*source).Snapshots() {
 			snapshots[s.Name] = &s
@@ -87,13 +88,13 @@ func (d *dependency) read(s *proxy.Snapshot) reading {
 }
 
 // read brings the store's totals up to date.
-func (c *cacheTotals) read(s proxy.StoreSnapshot) storeReading {
+func (c *cacheTotals) read(s stale.Snapshot) storeReading {
 	r := storeReading{
-		StoreSnapshot: s,
-		stores:        c.stores.see(float64(s.Stores)),
-		evictions:     c.evictions.see(float64(s.Evictions)),
+		Snapshot:  s,
+		stores:    c.stores.see(float64(s.Stores)),
+		evictions: c.evictions.see(float64(s.Evictions)),
 	}
-	for i, reason := range proxy.SkipReasons {
+	for i, reason := range stale.SkipNames {
 		r.skips = append(r.skips, c.skips[i].see(float64(s.Skips[reason])))
 	}
 	return r
@@ -121,7 +122,7 @@ func (r *storeReading) collect(ch chan<- prometheus.Metric) {
 	ch <- cacheEntries.at(float64(r.Entries))
 	ch <- cacheStoresTotal.at(r.stores)
 	ch <- cacheEvictionsTotal.at(r.evictions)
-	for i, reason := range proxy.SkipReasons {
+	for i, reason := range stale.SkipNames {
 		ch <- cacheSkipsTotal.at(r.skips[i], reason)
 	}
 }

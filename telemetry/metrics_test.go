@@ -15,6 +15,7 @@ import (
 	"sidecar/proxy"
 	"sidecar/resilience/breaker"
 	"sidecar/resilience/bulkhead"
+	"sidecar/stale"
 )
 
 // documented is the table of metrics that dashboards rely on.
@@ -192,7 +193,7 @@ func TestGaugesComeFromSnapshots(t *testing.T) {
 	source := &fakeSource{}
 	tele.SetSource(source)
 	source.set(
-		proxy.StoreSnapshot{Bytes: 4096, Entries: 3, Stores: 5, Evictions: 2, Skips: map[string]uint64{proxy.SkipReasons[0]: 7}},
+		stale.Snapshot{Bytes: 4096, Entries: 3, Stores: 5, Evictions: 2, Skips: map[string]uint64{stale.SkipNames[0]: 7}},
 		proxy.Snapshot{
 			Name:     "a",
 			Breaker:  breaker.Snapshot{State: breaker.Open, OpenTime: 1500 * time.Millisecond, WouldReject: 4},
@@ -213,8 +214,8 @@ func TestGaugesComeFromSnapshots(t *testing.T) {
 		`sidecar_cache_entries`:                                                        3,
 		`sidecar_cache_stores_total`:                                                   5,
 		`sidecar_cache_evictions_total`:                                                2,
-		`sidecar_cache_skips_total{reason="` + proxy.SkipReasons[0] + `"}`:             7,
-		`sidecar_cache_skips_total{reason="` + proxy.SkipReasons[1] + `"}`:             0,
+		`sidecar_cache_skips_total{reason="` + stale.SkipNames[0] + `"}`:               7,
+		`sidecar_cache_skips_total{reason="` + stale.SkipNames[1] + `"}`:               0,
 		`sidecar_config_last_reload_successful`:                                        1,
 		`sidecar_build_info{goversion="` + tele.build[2] + `",revision="",version=""}`: 1,
 	})
@@ -236,14 +237,14 @@ func TestCountersOfSnapshotsNeverFall(t *testing.T) {
 		return proxy.Snapshot{Name: "a", Breaker: breaker.Snapshot{OpenTime: open, WouldReject: would}}
 	}
 	steps := []struct {
-		store             proxy.StoreSnapshot
+		store             stale.Snapshot
 		snapshots         []proxy.Snapshot
 		open, would, kept float64
 	}{
-		{proxy.StoreSnapshot{Stores: 10}, []proxy.Snapshot{snapshot(8*time.Second, 6)}, 8, 6, 10},
-		{proxy.StoreSnapshot{}, nil, 8, 6, 10}, // between the old and the new one
-		{proxy.StoreSnapshot{Stores: 1}, []proxy.Snapshot{snapshot(2*time.Second, 0)}, 10, 6, 11},
-		{proxy.StoreSnapshot{Stores: 4}, []proxy.Snapshot{snapshot(9*time.Second, 5)}, 17, 11, 14},
+		{stale.Snapshot{Stores: 10}, []proxy.Snapshot{snapshot(8*time.Second, 6)}, 8, 6, 10},
+		{stale.Snapshot{}, nil, 8, 6, 10}, // between the old and the new one
+		{stale.Snapshot{Stores: 1}, []proxy.Snapshot{snapshot(2*time.Second, 0)}, 10, 6, 11},
+		{stale.Snapshot{Stores: 4}, []proxy.Snapshot{snapshot(9*time.Second, 5)}, 17, 11, 14},
 	}
 	for _, s := range steps {
 		source.set(s.store, s.snapshots...)

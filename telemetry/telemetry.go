@@ -15,6 +15,7 @@ import (
 
 	"sidecar/proxy"
 	"sidecar/resilience/breaker"
+	"sidecar/stale"
 )
 
 // Options are what a Telemetry is made of.
@@ -34,7 +35,7 @@ type Source interface {
 	Snapshots() []proxy.Snapshot
 	// Store returns the state of the stale copies; the zero value if there is
 	// no store.
-	Store() proxy.StoreSnapshot
+	Store() stale.Snapshot
 }
 
 // Telemetry counts, measures and logs what the proxy tells it: it is a
