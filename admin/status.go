@@ -7,6 +7,7 @@ import (
 
 	"sidecar/proxy"
 	"sidecar/resilience/breaker"
+	"sidecar/stale"
 )
 
 // status is what is shown of one dependency, in the API as on the page.
@@ -18,6 +19,7 @@ type status struct {
 	Bulkhead bulkheadStatus `json:"bulkhead"`
 	Requests requestStatus  `json:"requests"`
 	Latency  latencyStatus  `json:"latency"`
+	Cache    cacheStatus    `json:"cache"`
 }
 
 type breakerStatus struct {
@@ -59,6 +61,22 @@ type requestStatus struct {
 type latencyStatus struct {
 	P50 *float64 `json:"p50_seconds"`
 	P99 *float64 `json:"p99_seconds"`
+}
+
+// cacheStatus is the state of a dependency's stale copies.
+type cacheStatus struct {
+	Entries       int      `json:"entries"`
+	Bytes         int64    `json:"bytes"`
+	ShareBytes    int64    `json:"share_bytes"`    // that no other dependency can take
+	OldestSeconds *float64 `json:"oldest_seconds"` // age of the oldest copy; nil without any
+}
+
+func newCacheStatus(s *stale.ShelfSnapshot) cacheStatus {
+	c := cacheStatus{Entries: s.Entries, Bytes: s.Bytes, ShareBytes: s.Share}
+	if s.Entries > 0 {
+		c.OldestSeconds = new(s.Oldest.Seconds())
+	}
+	return c
 }
 
 // timestamp is a time that JSON shows in UTC with microseconds.
@@ -115,6 +133,7 @@ func (a *admin) status(s *proxy.Snapshot) status {
 			Canceled: counts[proxy.OutcomeCanceled],
 		},
 		Latency: a.latency(s.Name),
+		Cache:   newCacheStatus(&s.Copies),
 	}
 }
 

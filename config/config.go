@@ -18,7 +18,7 @@ type Config struct {
 	Log          Log          `yaml:"log" doc:"what is logged and how"`
 	Shutdown     Shutdown     `yaml:"shutdown" doc:"how the process ends"`
 	Limits       Limits       `yaml:"limits" rule:"omitempty" doc:"bounds shared by all dependencies"`
-	Cache        Cache        `yaml:"cache" doc:"memory shared by all stale fallbacks"`
+	Cache        Cache        `yaml:"cache" doc:"what all stale fallbacks share"`
 	Dependencies []Dependency `yaml:"dependencies" rule:"later" doc:"the downstream services, each with a listener of its own"`
 }
 
@@ -54,10 +54,11 @@ type Limits struct {
 	MaxConcurrent int `yaml:"max_concurrent" rule:"min=1" doc:"what the max_concurrent of all bulkheads may add up to; absent = no shared limit"`
 }
 
-// Cache is the memory of all stale fallbacks.
+// Cache is what all stale fallbacks share.
 type Cache struct {
-	MaxBytes       int64 `yaml:"max_bytes" rule:"size" doc:"memory for all stale copies together"`
-	MaxObjectBytes int64 `yaml:"max_object_bytes" rule:"size" doc:"largest single answer that is kept"`
+	MaxBytes       int64  `yaml:"max_bytes" rule:"size" doc:"memory for all stale copies together"`
+	MaxObjectBytes int64  `yaml:"max_object_bytes" rule:"size" doc:"largest single answer that is kept"`
+	Dir            string `yaml:"dir" doc:"directory that keeps the copies over a restart, relative to the configuration's folder, made where there is none, for this sidecar alone; empty = memory only"`
 }
 
 // Dependency is one downstream service: one listener, one upstream, one
@@ -177,6 +178,7 @@ type Fallback struct {
 // Stale answers with an earlier good answer.
 type Stale struct {
 	MaxAge time.Duration `yaml:"max_age" rule:"positive" doc:"oldest copy that is served"`
+	VaryBy []string      `yaml:"vary_by" rule:"omitempty" doc:"request headers, such as Authorization or Cookie, by which copies are kept apart beside the answer's Vary: each user gets none but their own; values are kept as a keyed hash"`
 }
 
 // Static answers with a fixed response.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,9 @@ func (d *decoder) validate(c *Config, p Process) {
 		d.checkUpstream(dep, levels)
 	}
 	d.checkLimits(c, p)
+	if c.Cache.Dir != "" && !filepath.IsAbs(c.Cache.Dir) {
+		c.Cache.Dir = filepath.Join(d.dir, c.Cache.Dir)
+	}
 }
 
 func (d *decoder) checkNames(c *Config) {

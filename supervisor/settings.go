@@ -112,7 +112,7 @@ func policy(c config.Policy) proxy.Policy {
 
 func fallback(f config.Fallback) proxy.Fallback {
 	if f.Stale != nil {
-		return proxy.Fallback{Stale: &proxy.Stale{MaxAge: f.Stale.MaxAge}}
+		return proxy.Fallback{Stale: &proxy.Stale{MaxAge: f.Stale.MaxAge, VaryBy: f.Stale.VaryBy}}
 	}
 	// Names go out as the operator wrote them.
 	header := http.Header{}

@@ -88,7 +88,7 @@ type dependency struct {
 	retries     atomic.Uint64
 	transitions [len(states)]atomic.Uint64
 
-	requestSeconds, attemptSeconds, waitSeconds prometheus.Observer
+	requestSeconds, attemptSeconds, waitSeconds, staleAge prometheus.Observer
 
 	latency latency
 
@@ -123,6 +123,9 @@ func (d *dependency) callDone(c *proxy.Call, now time.Duration) {
 	if c.Outcome == proxy.OutcomeFallback {
 		if i := slices.Index(proxy.Sources, c.Source); i >= 0 {
 			d.fallbacks[i].add(c.Reason)
+		}
+		if c.Source == proxy.SourceStale {
+			d.staleAge.Observe(c.Age.Seconds())
 		}
 	}
 	if c.Denied != "" {

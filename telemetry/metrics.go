@@ -14,7 +14,10 @@ type MetricInfo struct {
 	Help   string
 }
 
-// Buckets are the upper bounds of every histogram's buckets, in seconds.
+// AgeBuckets are the upper bounds of the buckets of copies' ages, in seconds.
+var AgeBuckets = []float64{1, 5, 15, 60, 300, 900, 3600, 21600, 86400}
+
+// Buckets are the upper bounds of every other histogram's buckets, in seconds.
 var Buckets = []float64{
 	0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
 }
@@ -47,6 +50,8 @@ var (
 		"Calls refused before anything was sent, those answered by a fallback included.", "dependency", "reason")
 	fallbacksTotal = newFamily("counter", "sidecar_fallbacks_total",
 		"Calls answered by a fallback, by its source and the reason why.", "dependency", "source", "reason")
+	staleAgeSeconds = newFamily("histogram", "sidecar_stale_age_seconds",
+		"Ages of the stale copies that answered calls (RFC 9111 §4.2.3).", "dependency")
 	retriesTotal = newFamily("counter", "sidecar_retries_total",
 		"Attempts beyond a call's first.", "dependency")
 	retriesDeniedTotal = newFamily("counter", "sidecar_retries_denied_total",
@@ -122,8 +127,8 @@ func (f *family) at(value float64, labels ...string) prometheus.Metric {
 }
 
 // histogram makes the collector of a histogram family.
-func (f *family) histogram() *prometheus.HistogramVec {
+func (f *family) histogram(buckets []float64) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: f.Name, Help: f.Help, Buckets: Buckets,
+		Name: f.Name, Help: f.Help, Buckets: buckets,
 	}, f.Labels)
 }

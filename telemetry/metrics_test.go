@@ -37,6 +37,7 @@ gauge      sidecar_bulkhead_limit                                  dependency
 gauge      sidecar_bulkhead_waiting                                dependency
 gauge      sidecar_bulkhead_oldest_wait_seconds                    dependency
 histogram  sidecar_bulkhead_wait_seconds                           dependency
+histogram  sidecar_stale_age_seconds                               dependency
 gauge      sidecar_cache_bytes
 gauge      sidecar_cache_entries
 counter    sidecar_cache_evictions_total
@@ -167,13 +168,15 @@ func TestSeriesExistBeforeTheFirstEvent(t *testing.T) {
 		words, `sidecar_retries_total{dependency="a"}`,
 		`sidecar_breaker_open_seconds_total{dependency="a"}`, `sidecar_breaker_would_reject_total{dependency="a"}`,
 	)
-	for _, h := range []string{"request_duration", "attempt_duration", "bulkhead_wait"} {
+	for h, buckets := range map[string][]float64{
+		"request_duration": Buckets, "attempt_duration": Buckets, "bulkhead_wait": Buckets, "stale_age": AgeBuckets,
+	} {
 		words = append(
 			words, fmt.Sprintf(`sidecar_%s_seconds_count{dependency="a"}`, h),
 			fmt.Sprintf(`sidecar_%s_seconds_sum{dependency="a"}`, h),
 			fmt.Sprintf(`sidecar_%s_seconds_bucket{dependency="a",le="+Inf"}`, h),
 		)
-		for _, le := range Buckets {
+		for _, le := range buckets {
 			words = append(words, fmt.Sprintf(`sidecar_%s_seconds_bucket{dependency="a",le="%v"}`, h, le))
 		}
 	}
