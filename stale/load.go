@@ -62,7 +62,7 @@ func (s *Store) read(d *Disk) {
 		d.wasRead(name)
 	}
 	if bad > 0 {
-		d.warn(fmt.Sprintf("%d files in cache.dir %s cannot be used and are removed; the last one: %v", bad, d.dir, last))
+		d.warn(fmt.Sprintf("%d files in cache.dir %s cannot be used and are skipped; the last one: %v", bad, d.dir, last))
 	}
 }
 

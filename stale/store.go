@@ -112,7 +112,7 @@ func (s *Store) balance() {
 		total += used[i]
 	}
 	for i, shelf := range sharing {
-		room := uint64(max(1, s.share(len(sharing)), limit-(total-used[i]))) //nolint:gosec // never negative
+		room := uint64(max(1, s.share(len(sharing)), limit-(total-used[i])))
 		if shelf.entries.GetMaximum() != room {
 			shelf.entries.SetMaximum(room)
 		}
@@ -197,7 +197,11 @@ func (s *Shelf) Snapshot(now time.Time) ShelfSnapshot {
 	}
 }
 
-func (s *Shelf) weight() int64 { return int64(s.entries.WeightedSize()) } //nolint:gosec // bounded by the maximum
+// weight is what the copies occupy; those that were put a moment ago count.
+func (s *Shelf) weight() int64 {
+	s.entries.CleanUp()
+	return int64(s.entries.WeightedSize()) //nolint:gosec // bounded by the maximum
+}
 
 // oldest remembers the age of the oldest copy for a second: finding it means
 // looking at all.
