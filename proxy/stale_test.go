@@ -113,7 +113,7 @@ func TestStaleHeaders(t *testing.T) {
 		r.get("/x").wantHeader(t, http.Header{
 			"Content-Type": {"text/x"}, "Etag": {`"1"`}, "Cache-Control": {"max-age=30"},
 			"Content-Length": {"2"}, "Accept-Ranges": {"bytes"},
-			"Age": {"37"}, "Cache-Status": {"cdn; hit", "sidecar; hit; ttl=-7; detail=open"},
+			"Age": {"37"}, "Date": {"Sat, 01 Jan 2000 00:00:00 GMT"}, "Cache-Status": {"cdn; hit", "sidecar; hit; ttl=-7; detail=open"},
 			"Proxy-Status":     {`sidecar; error=destination_unavailable; details="open"`},
 			"Sidecar-Degraded": {"stale; reason=open; age=37"},
 		})
@@ -145,7 +145,9 @@ func TestStaleForKindsOfRequests(t *testing.T) {
 		{"same tag", caller{header: header("If-None-Match", `"1"`)}, 304, "", ""},
 		{"other tag", caller{header: header("If-None-Match", `"2"`)}, 200, "0123456789", "10"},
 		{"not modified since", caller{header: header("If-Modified-Since", "Sat, 01 Jan 2000 00:00:00 GMT")}, 304, "", ""},
-		{"precondition", caller{header: header("If-Match", `"2"`)}, 412, "", ""},
+		{"If-Match", caller{header: header("If-Match", `"2"`)}, 200, "0123456789", "10"},
+		{"If-Unmodified-Since", caller{header: header("If-Unmodified-Since", "Fri, 01 Jan 1999 00:00:00 GMT")}, 200, "0123456789", "10"},
+		{"unknown unit of range", caller{header: header("Range", "lines=1-2")}, 200, "0123456789", "10"},
 		{"range", caller{header: header("Range", "bytes=2-4")}, 206, "234", "3"},
 		{"range beyond the end", caller{header: header("Range", "bytes=10-")}, 416, "invalid range: failed to overlap\n", ""},
 		{"range of another tag", caller{header: header("Range", "bytes=2-4", "If-Range", `"2"`)}, 200, "0123456789", "10"},

@@ -90,7 +90,7 @@ func TestStoreForgetsOtherVary(t *testing.T) {
 // Calls of one target keep and read copies at the same time.
 func TestStaleConcurrent(t *testing.T) {
 	bubble(t, keepsCopies, func(r *rig) {
-		r.up.choose = func(n int) reply {
+		r.up.choose = func(n int, _ *request) reply {
 			if n%2 == 0 {
 				return good("AB")
 			}

@@ -63,7 +63,7 @@ func TestStress(t *testing.T) {
 	})
 	bubble(t, settings, func(r *rig) {
 		rnd := rand.New(rand.NewPCG(1, 2))
-		r.up.choose = func(int) reply { return randomReply(rnd) } // called with the upstream's mutex held
+		r.up.choose = func(int, *request) reply { return randomReply(rnd) } // called with the upstream's mutex held
 		for round := range 10 {
 			for range 200 {
 				r.start(randomCaller(rand.New(rand.NewPCG(uint64(len(r.made)), 3))))

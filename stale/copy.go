@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -17,6 +18,7 @@ type Copy struct {
 	target string
 	names  []string // the request headers that its key was made with
 	key    string   // the target's, and those headers' values
+	asked  accepted // what the request said that it answered
 }
 
 // overhead is about what a copy occupies beside its key, header and body:
@@ -49,7 +51,9 @@ func (c *Copy) Header() http.Header { return c.header }
 // Write answers a request from the copy, with its headers already in w's, and
 // returns the status it chose: net/http does for the copy what a server does
 // for its resource with HEAD, conditional requests and ranges (RFC 9110 §13,
-// §14).
+// §14). What only the dependency itself can judge, If-Match and
+// If-Unmodified-Since, a cache leaves out (RFC 9111 §4.3.2), and units of
+// ranges that it does not know (RFC 9110 §14.2).
 func (c *Copy) Write(w http.ResponseWriter, r *http.Request) int {
 	h := w.Header()
 	if _, ok := c.header["Content-Type"]; !ok {
@@ -67,8 +71,23 @@ func (c *Copy) Write(w http.ResponseWriter, r *http.Request) int {
 	}
 	modified, _ := http.ParseTime(h.Get("Last-Modified"))
 	s := &statusWriter{ResponseWriter: w, status: http.StatusOK, whole: len(c.body)}
-	http.ServeContent(s, r, "", modified, bytes.NewReader(c.body))
+	http.ServeContent(s, judged(r), "", modified, bytes.NewReader(c.body))
 	return s.status
+}
+
+// judged returns a request with the conditions that a cache judges.
+func judged(r *http.Request) *http.Request {
+	unknown := r.Header["Range"] != nil && !strings.HasPrefix(r.Header.Get("Range"), "bytes=")
+	if r.Header["If-Match"] == nil && r.Header["If-Unmodified-Since"] == nil && !unknown {
+		return r
+	}
+	r = r.Clone(r.Context())
+	r.Header.Del("If-Match")
+	r.Header.Del("If-Unmodified-Since")
+	if unknown {
+		r.Header.Del("Range")
+	}
+	return r
 }
 
 // statusWriter notes the status that ServeContent chose.
@@ -90,41 +109,15 @@ func (w *statusWriter) WriteHeader(status int) {
 
 // replayed copies the header fields that stay true in a replay: without those
 // of the connection, which the proxy has removed, and those that are computed
-// anew (RFC 9111 §3.1).
-func replayed(h http.Header) http.Header {
+// anew (RFC 9111 §3.1). Without a date, the answer has that of its arrival (RFC
+// 9110 §6.6.1).
+func replayed(h http.Header, arrived time.Time) http.Header {
 	kept := h.Clone()
 	for _, name := range []string{"Age", "Content-Length", "Proxy-Authenticate", "Proxy-Authentication-Info", "Alt-Svc"} {
 		kept.Del(name)
 	}
+	if _, ok := parseDate(h["Date"]); !ok {
+		kept.Set("Date", arrived.UTC().Format(http.TimeFormat))
+	}
 	return kept
-}
-
-// confirms reports whether a 304 to a request speaks of this copy: by the same
-// strong validator, in the answer or as the only one asked for, or, where there
-// is no tag, by the same date (RFC 9111 §4.3.4).
-func (c *Copy) confirms(req, h http.Header) bool {
-	tag := h.Get("ETag")
-	if tag == "" && h.Get("Last-Modified") == "" {
-		tag = req.Get("If-None-Match")
-	}
-	if tag != "" {
-		return tag[0] == '"' && tag == c.header.Get("ETag")
-	}
-	modified := h.Get("Last-Modified")
-	return modified != "" && modified == c.header.Get("Last-Modified")
-}
-
-// renewed returns the copy as a 304 confirmed it: with that answer's header
-// fields, but for those that describe a body it did not have (RFC 9111 §3.2).
-func (c *Copy) renewed(h http.Header, fresh freshness) *Copy {
-	next := *c
-	next.header, next.fresh = c.header.Clone(), fresh
-	for name, lines := range replayed(h) {
-		switch name {
-		case "Content-Encoding", "Content-Type", "Content-Range":
-		default:
-			next.header[name] = lines
-		}
-	}
-	return &next
 }

@@ -1,7 +1,6 @@
 package stale
 
 import (
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,7 +8,7 @@ import (
 )
 
 // directives are the parts of a Cache-Control field, RFC 9111 §5.2, by their
-// names in lower case.
+// names in lower case. Of two with one name the first counts (§4.2.1).
 type directives map[string]string
 
 func parseDirectives(lines []string) directives {
@@ -20,7 +19,10 @@ func parseDirectives(lines []string) directives {
 	for _, line := range lines {
 		for part := range splitQuoted(line) {
 			name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-			d[strings.ToLower(strings.TrimSpace(name))] = strings.Trim(strings.TrimSpace(value), `"`)
+			name = strings.ToLower(strings.TrimSpace(name))
+			if _, said := d[name]; !said {
+				d[name] = strings.Trim(strings.TrimSpace(value), `"`)
+			}
 		}
 	}
 	return d
@@ -56,12 +58,19 @@ func (d directives) seconds(name string) (time.Duration, bool) {
 	if !ok {
 		return 0, false
 	}
-	n, err := strconv.ParseUint(value, 10, 63)
-	if err != nil || n > math.MaxInt32 {
-		if err != nil && !strings.Contains(err.Error(), "range") {
-			return 0, true
-		}
-		n = math.MaxInt32
+	seconds, _ := deltaSeconds(value)
+	return seconds, true
+}
+
+// deltaSeconds reads a number of seconds; one that is too large counts as 2^31
+// (RFC 9111 §1.2.2).
+func deltaSeconds(s string) (time.Duration, bool) {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n > 1<<31 {
+		n = 1 << 31
 	}
 	return time.Duration(n) * time.Second, true
 }

@@ -40,6 +40,7 @@ type description struct {
 	Target       string
 	Names        []string
 	Key          []byte
+	Asked        accepted
 	Status       int
 	Header       http.Header
 	Made         time.Time // wall clock
@@ -78,7 +79,7 @@ func keyed(secret []byte, parts ...string) []byte {
 func encode(secret []byte, s *Shelf, c *Copy) ([]byte, error) {
 	meta, err := json.Marshal(description{
 		Dependency: s.name, Upstream: keyed(secret, s.upstream),
-		Target: c.target, Names: c.names, Key: []byte(c.key),
+		Target: c.target, Names: c.names, Key: []byte(c.key), Asked: c.asked,
 		Status: c.status, Header: c.header,
 		Made: c.fresh.made().Round(0).UTC(), Lifetime: c.fresh.lifetime,
 		OnlyFresh: c.fresh.onlyFresh, StaleIfError: c.fresh.staleIfError,
@@ -121,7 +122,7 @@ func decode(secret, file []byte, now time.Time) (description, *Copy, error) {
 	}
 	return d, &Copy{
 		status: d.Status, header: d.Header, body: body,
-		target: d.Target, names: d.Names, key: string(d.Key),
+		target: d.Target, names: d.Names, key: string(d.Key), asked: d.Asked,
 		fresh: freshness{
 			arrived: now, initialAge: max(0, age), lifetime: d.Lifetime,
 			onlyFresh: d.OnlyFresh, staleIfError: d.StaleIfError,

@@ -2,7 +2,7 @@ package stale
 
 import (
 	"net/http"
-	"strconv"
+	"strings"
 	"time"
 )
 
@@ -21,19 +21,21 @@ type freshness struct {
 func freshnessOf(h http.Header, asked, arrived time.Time) freshness {
 	d := parseDirectives(h["Cache-Control"])
 	f := freshness{arrived: arrived, initialAge: arrived.Sub(asked), staleIfError: -1}
-	if n, err := strconv.ParseUint(h.Get("Age"), 10, 31); err == nil {
-		f.initialAge += time.Duration(n) * time.Second
-	}
-	date, dateErr := http.ParseTime(h.Get("Date"))
-	if dateErr == nil {
+	first, _, _ := strings.Cut(h.Get("Age"), ",") // RFC 9111 §5.1
+	age, _ := deltaSeconds(strings.TrimSpace(first))
+	f.initialAge += age
+	date, ok := parseDate(h["Date"])
+	if ok {
 		// apparent_age, RFC 9111 §4.2.3; wall clocks of two machines.
 		f.initialAge = max(f.initialAge, arrived.Sub(date).Truncate(time.Second))
+	} else {
+		date = arrived.Round(0)
 	}
 	if age, ok := d.seconds("s-maxage"); ok {
 		f.lifetime = age
 	} else if age, ok := d.seconds("max-age"); ok {
 		f.lifetime = age
-	} else if expires, err := http.ParseTime(h.Get("Expires")); err == nil && dateErr == nil {
+	} else if expires, ok := parseDate(h["Expires"]); ok {
 		f.lifetime = max(0, expires.Sub(date))
 	}
 	f.onlyFresh = d.has("must-revalidate", "proxy-revalidate", "s-maxage")
@@ -41,6 +43,24 @@ func freshnessOf(h http.Header, asked, arrived time.Time) freshness {
 		f.staleIfError = after
 	}
 	return f
+}
+
+// parseDate reads a date field. Whatever is not in one of the three forms of
+// RFC 9110 §5.6.7, to the letter, is none (RFC 9111 §5.3).
+func parseDate(lines []string) (time.Time, bool) {
+	if len(lines) != 1 {
+		return time.Time{}, false
+	}
+	t, err := http.ParseTime(lines[0])
+	if err != nil {
+		return time.Time{}, false
+	}
+	for _, form := range []string{http.TimeFormat, time.RFC850, time.ANSIC} {
+		if t.Format(form) == lines[0] {
+			return t, true
+		}
+	}
+	return time.Time{}, false
 }
 
 // made is when the upstream made the answer, as far as ages tell.

@@ -48,3 +48,42 @@ func TestCallersWishes(t *testing.T) {
 		t.Error("Pragma counts beside Cache-Control")
 	}
 }
+
+// Ages, dates and doubled directives that are not as they should be are read
+// the careful way.
+func TestOddFields(t *testing.T) {
+	bubble(t, func(r *rig) {
+		const now = "Sat, 01 Jan 2000 00:00:00 GMT"
+		for _, c := range []struct {
+			lines         []string
+			age, lifetime time.Duration
+		}{
+			{[]string{"Age: 7200, 0"}, 2 * time.Hour, 0},
+			{[]string{"Age: 2147483648"}, 1 << 31 * time.Second, 0},
+			{[]string{"Age: 99999999999999999999"}, 1 << 31 * time.Second, 0},
+			{[]string{"Age: -1"}, 0, 0},
+			{[]string{"Age: 1.5"}, 0, 0},
+			{[]string{"Cache-Control: max-age=1, max-age=3600"}, 0, time.Second},
+			{[]string{"Cache-Control: max-age=1", "Cache-Control: max-age=3600"}, 0, time.Second},
+			{[]string{"Date: " + now, "Expires: Sat, 01 Jan 2000 00:00:30 GMT"}, 0, 30 * time.Second},
+			{[]string{"Expires: Sat, 01 Jan 2000 00:00:30 GMT"}, 0, 30 * time.Second},
+			{[]string{"Date: x", "Expires: Sat, 01 Jan 2000 00:00:30 GMT"}, 0, 30 * time.Second},
+			{[]string{"Expires: Saturday, 01-Jan-00 00:00:30 GMT"}, 0, 30 * time.Second},
+			{[]string{"Expires: Sat Jan  1 00:00:30 2000"}, 0, 30 * time.Second},
+			{[]string{"Expires: Sat,  01 Jan 2000 00:00:30 GMT"}, 0, 0},
+			{[]string{"Expires: Sat, 01 Jan 2000 0:00:30 GMT"}, 0, 0},
+			{[]string{"Expires: Sat, 01 Jan 2000 00:00:30 GMT", "Expires: Sat, 01 Jan 2000 00:00:30 GMT"}, 0, 0},
+		} {
+			f := freshnessOf(fields(c.lines...), time.Now(), time.Now())
+			if f.initialAge != c.age || f.lifetime != c.lifetime {
+				r.Errorf("%q: age %v, lifetime %v; want %v, %v", c.lines, f.initialAge, f.lifetime, c.age, c.lifetime)
+			}
+		}
+		// An answer without a date has that of its arrival.
+		r.keep(given{body: "body"})
+		time.Sleep(time.Minute)
+		if got := r.shelf.Find("/x", asked(nil), time.Now(), time.Hour, nil).Header().Get("Date"); got != now {
+			r.Errorf("Date: %s", got)
+		}
+	})
+}

@@ -36,12 +36,9 @@ func (t Ticket) Record(a Answer) *Recording {
 		return nil
 	}
 	status, header := a.Response.StatusCode, a.Response.Header
-	fresh := freshnessOf(header, a.Asked, a.Arrived)
 	switch status {
 	case http.StatusNotModified:
-		if storable(a.Request.Header, header, http.StatusOK, a.VaryBy) == none {
-			t.shelf.renew(t, a.Request, header, fresh)
-		}
+		t.renew(a)
 		return nil
 	case http.StatusNotFound, http.StatusGone:
 		t.shelf.Drop(t.target)
@@ -57,7 +54,10 @@ func (t Ticket) Record(a Answer) *Recording {
 		return nil
 	}
 	r := &Recording{ticket: t, limit: limit}
-	r.copied = &Copy{status: status, header: replayed(header), fresh: fresh, target: t.target}
+	r.copied = &Copy{
+		status: status, header: replayed(header, a.Arrived), fresh: freshnessOf(header, a.Asked, a.Arrived),
+		target: t.target, asked: acceptedBy(a.Request),
+	}
 	r.copied.names = sorted(append(varyNames(header), a.VaryBy...))
 	r.copied.key = variantKey(t.shelf.store.secret, t.target, r.copied.names, a.Request)
 	if a.Response.ContentLength > 0 {

@@ -83,7 +83,7 @@ func (s *Shelf) Find(target string, r *http.Request, now time.Time, maxAge time.
 	case c == nil,
 		slices.ContainsFunc(varyBy, func(name string) bool { return !slices.Contains(c.names, name) }),
 		hasCredentials(r.Header, c.names) && !shared(parseDirectives(c.header["Cache-Control"])),
-		!negotiable(c.header, r.Header),
+		!c.negotiable(r),
 		!c.fresh.allows(c.Age(now), maxAge, wishes(r.Header)):
 		return nil
 	}
@@ -138,14 +138,6 @@ func (s *Shelf) set(p *stripe, c *Copy) bool {
 	s.entries.Set(c.key, c)
 	s.store.grew(c.size())
 	return true
-}
-
-// renew makes a copy young again that a 304 confirms.
-func (s *Shelf) renew(t Ticket, r *http.Request, header http.Header, fresh freshness) {
-	c := s.lookup(t.target, r)
-	if c != nil && c.confirms(r.Header, header) {
-		s.put(t, c.renewed(header, fresh))
-	}
 }
 
 // Drop forgets every copy of a target (RFC 9111 §4.4), and what is on its way

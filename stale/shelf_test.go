@@ -77,11 +77,12 @@ func TestRenewal(t *testing.T) {
 		{"other tag", fields(`If-None-Match: "2"`), fields(`Etag: "2"`), false},
 		{"only tag asked for", fields(`If-None-Match: "1"`), fields(), true},
 		{"one of the tags asked for", fields(`If-None-Match: "1", "2"`), fields(), false},
-		{"weak tag", fields(`If-None-Match: W/"1"`), fields(`Etag: W/"1"`), false},
+		{"weak tag", fields(`If-None-Match: W/"1"`), fields(`Etag: W/"1"`), true},
+		{"other weak tag", fields(`If-None-Match: W/"1"`), fields(`Etag: W/"2"`), false},
 		{"same date", fields("If-Modified-Since: now"), fields("Last-Modified: now"), true},
 		{"other date", fields("If-Modified-Since: then"), fields("Last-Modified: then"), false},
 		{"no validator", fields("If-Modified-Since: now"), fields(), false},
-		{"not to be kept", fields(`If-None-Match: "1"`), fields(`Etag: "1"`, "Cache-Control: no-store"), false},
+		{"answers one caller", fields(`If-None-Match: "1"`), fields(`Etag: "1"`, "Set-Cookie: a=b"), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(r *rig) {
@@ -96,6 +97,39 @@ func TestRenewal(t *testing.T) {
 					r.Errorf("got %s, want %s", s, want)
 				}
 			})
+		})
+	}
+}
+
+// A 304 changes what the copy says of its use where it speaks of it, and leaves
+// the rest.
+func TestRenewalOfDirectives(t *testing.T) {
+	for _, c := range []struct {
+		kept, renewed string
+		last          time.Duration // after the 304; negative = gone
+	}{
+		{"max-age=10, must-revalidate", "", 10*time.Second - 1},
+		{"max-age=10, stale-if-error=20", "", 30 * time.Second},
+		{"max-age=10, must-revalidate", "max-age=20, must-revalidate", 20*time.Second - 1},
+		{"max-age=10", "max-age=10, must-revalidate", 10*time.Second - 1},
+		{"max-age=10", "no-store", -1},
+		{"max-age=10", "no-cache", -1},
+		{"max-age=10", "private", -1},
+	} {
+		bubble(t, func(r *rig) {
+			r.keep(given{body: "body", header: fields(`Etag: "1"`, "Cache-Control: "+c.kept)})
+			time.Sleep(5 * time.Second)
+			h := fields(`Etag: "1"`)
+			if c.renewed != "" {
+				h.Set("Cache-Control", c.renewed)
+			}
+			r.keep(given{status: 304, header: h})
+			if c.last >= 0 {
+				time.Sleep(c.last)
+				r.want("body")
+				time.Sleep(time.Nanosecond)
+			}
+			r.want("-")
 		})
 	}
 }

@@ -73,22 +73,37 @@ func fieldValue(r *http.Request, name string) (value string, present bool) {
 	return value, present
 }
 
+// accepted is what a request said of codings and languages.
+type accepted struct{ Encoding, Language string }
+
+func acceptedBy(r *http.Request) (a accepted) {
+	a.Encoding, _ = fieldValue(r, "Accept-Encoding")
+	a.Language, _ = fieldValue(r, "Accept-Language")
+	return a
+}
+
 // negotiable reports whether a copy's content coding and language are among
 // those that a request asks for, whatever the answer's Vary says: what a caller
-// cannot decode or read is no help. A language is also right where it is more
-// or less special than the one asked for: en and en-US.
-func negotiable(copied, req http.Header) bool {
-	codings := preferences(req["Accept-Encoding"])
-	for _, coding := range listed(copied["Content-Encoding"]) {
+// cannot decode or read is no help. A request that says the same as the one
+// that got this answer would get it again. A language is also right where it is
+// more or less special than the one asked for: en and en-US.
+func (c *Copy) negotiable(r *http.Request) bool {
+	a := acceptedBy(r)
+	return (a.Encoding == c.asked.Encoding || decodable(listed(c.header["Content-Encoding"]), preferences(a.Encoding))) &&
+		(a.Language == c.asked.Language || readable(listed(c.header["Content-Language"]), preferences(a.Language)))
+}
+
+func decodable(codings []string, asked preferenceList) bool {
+	return !slices.ContainsFunc(codings, func(coding string) bool {
 		coding = strings.TrimPrefix(coding, "x-")
-		if coding != "identity" && !codings.wants(func(asked string) bool { return strings.TrimPrefix(asked, "x-") == coding }) {
-			return false
-		}
-	}
-	languages, spoken := preferences(req["Accept-Language"]), listed(copied["Content-Language"])
-	return len(languages) == 0 || len(spoken) == 0 || slices.ContainsFunc(spoken, func(tag string) bool {
-		return languages.wants(func(asked string) bool {
-			return strings.HasPrefix(tag+"-", asked+"-") || strings.HasPrefix(asked+"-", tag+"-")
+		return coding != "identity" && !asked.wants(func(a string) bool { return strings.TrimPrefix(a, "x-") == coding })
+	})
+}
+
+func readable(spoken []string, asked preferenceList) bool {
+	return len(asked) == 0 || len(spoken) == 0 || slices.ContainsFunc(spoken, func(tag string) bool {
+		return asked.wants(func(a string) bool {
+			return strings.HasPrefix(tag+"-", a+"-") || strings.HasPrefix(a+"-", tag+"-")
 		})
 	})
 }
@@ -115,9 +130,9 @@ type preference struct {
 
 type preferenceList []preference
 
-func preferences(lines []string) preferenceList {
+func preferences(value string) preferenceList {
 	var all preferenceList
-	for _, part := range listed(lines) {
+	for _, part := range listed([]string{value}) {
 		value, parameters, _ := strings.Cut(part, ";")
 		weight, weighed := strings.CutPrefix(strings.ReplaceAll(parameters, " ", ""), "q=")
 		q, err := strconv.ParseFloat(weight, 64)

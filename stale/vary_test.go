@@ -69,8 +69,13 @@ func TestNegotiable(t *testing.T) {
 		{"Content-Language: de", "Accept-Language: de;q=0, *", false},
 		{"", "Accept-Language: fr", true},
 	} {
-		if got := negotiable(fields(c.copied), fields(c.asked)); got != c.want {
+		made := &Copy{header: fields(c.copied), asked: accepted{Encoding: "zstd", Language: "x"}}
+		if got := made.negotiable(asked(fields(c.asked))); got != c.want {
 			t.Errorf("%q for %q: %v", c.copied, c.asked, got)
+		}
+		made.asked = acceptedBy(asked(fields(c.asked)))
+		if !made.negotiable(asked(fields(c.asked))) {
+			t.Errorf("%q not for the one who got it for %q", c.copied, c.asked)
 		}
 	}
 }
