@@ -7,6 +7,7 @@ import (
 
 	"sidecar/proxy"
 	"sidecar/resilience/breaker"
+	"sidecar/resilience/bulkhead"
 )
 
 // status is what is shown of one dependency, in the API as on the page.
@@ -18,6 +19,7 @@ type status struct {
 	Bulkhead bulkheadStatus `json:"bulkhead"`
 	Requests requestStatus  `json:"requests"`
 	Latency  latencyStatus  `json:"latency"`
+	Shadow   *shadowStatus  `json:"shadow,omitempty"` // nil without proposed settings
 }
 
 type breakerStatus struct {
@@ -99,14 +101,7 @@ func (a *admin) status(s *proxy.Snapshot) status {
 		Listen:   a.Supervisor.Listen(s.Name),
 		Upstream: s.Upstream,
 		Breaker:  newBreakerStatus(&s.Breaker),
-		Bulkhead: bulkheadStatus{
-			Limit:             s.Bulkhead.Limit,
-			MaxConcurrent:     s.Bulkhead.MaxConcurrent,
-			InUse:             s.Bulkhead.InUse,
-			Waiting:           s.Bulkhead.Waiting,
-			MaxWaiting:        s.Bulkhead.MaxWaiting,
-			OldestWaitSeconds: s.Bulkhead.OldestWait.Seconds(),
-		},
+		Bulkhead: newBulkheadStatus(&s.Bulkhead),
 		Requests: requestStatus{
 			OK:       counts[proxy.OutcomeOK],
 			Failed:   counts[proxy.OutcomeFailed],
@@ -115,6 +110,7 @@ func (a *admin) status(s *proxy.Snapshot) status {
 			Canceled: counts[proxy.OutcomeCanceled],
 		},
 		Latency: a.latency(s.Name),
+		Shadow:  newShadowStatus(s.Shadow),
 	}
 }
 
@@ -134,6 +130,17 @@ func newBreakerStatus(s *breaker.Snapshot) breakerStatus {
 		b.OpenUntil = &until
 	}
 	return b
+}
+
+func newBulkheadStatus(s *bulkhead.Snapshot) bulkheadStatus {
+	return bulkheadStatus{
+		Limit:             s.Limit,
+		MaxConcurrent:     s.MaxConcurrent,
+		InUse:             s.InUse,
+		Waiting:           s.Waiting,
+		MaxWaiting:        s.MaxWaiting,
+		OldestWaitSeconds: s.OldestWait.Seconds(),
+	}
 }
 
 func (a *admin) latency(name string) latencyStatus {

@@ -47,6 +47,7 @@ type runtime struct {
 	settings *Settings
 	pool     *pool
 	target   *target
+	shadow   *shadow // nil without a proposal
 }
 
 // New returns a dependency that is ready to serve. The store may be shared; it
@@ -73,7 +74,7 @@ func New(name string, s *Settings, store *Store, o Observer) *Dependency {
 	// split what must be one block. Messages are flushed as they come anyway,
 	// being of unknown length.
 	d.reverseGRPC.FlushInterval = 0
-	d.current.Store(&runtime{settings: s, pool: newPool(s), target: newTarget(s.Upstream)})
+	d.current.Store(&runtime{settings: s, pool: newPool(s), target: newTarget(s.Upstream), shadow: newShadow(d, s.Shadow)})
 	return d
 }
 
@@ -91,6 +92,7 @@ func (d *Dependency) Update(s *Settings) {
 	if moved {
 		next.pool, next.target = newPool(s), newTarget(s.Upstream)
 	}
+	next.shadow = old.shadow.next(d, s.Shadow, moved)
 	d.current.Store(next)
 	d.breaker.SetPolicy(now, s.Breaker)
 	d.bulkhead.SetPolicy(now, s.Bulkhead)
@@ -150,6 +152,7 @@ type Snapshot struct {
 	Upstream string // userinfo masked
 	Breaker  breaker.Snapshot
 	Bulkhead bulkhead.Snapshot
+	Shadow   *ShadowSnapshot // nil without a proposal
 }
 
 // Snapshot reads the dependency's state. What follows from the clock, such as
@@ -158,11 +161,13 @@ func (d *Dependency) Snapshot() Snapshot {
 	now := time.Now()
 	b := d.breaker.Snapshot(now)
 	d.bulkhead.Recover(b.RecoveredAt)
+	run := d.current.Load()
 	return Snapshot{
 		Name:     d.name,
-		Upstream: masked(d.current.Load().settings.Upstream),
+		Upstream: masked(run.settings.Upstream),
 		Breaker:  b,
 		Bulkhead: d.bulkhead.Snapshot(now),
+		Shadow:   run.shadow.snapshot(now),
 	}
 }
 

@@ -36,6 +36,11 @@ gauge      sidecar_bulkhead_limit                                  dependency
 gauge      sidecar_bulkhead_waiting                                dependency
 gauge      sidecar_bulkhead_oldest_wait_seconds                    dependency
 histogram  sidecar_bulkhead_wait_seconds                           dependency
+gauge      sidecar_shadow_breaker_state                            dependency
+counter    sidecar_shadow_breaker_transitions_total                dependency to
+counter    sidecar_shadow_would_reject_total                       dependency reason
+counter    sidecar_shadow_would_admit_total                        dependency reason
+counter    sidecar_shadow_agreed_total                             dependency decision
 gauge      sidecar_cache_bytes
 gauge      sidecar_cache_entries
 counter    sidecar_cache_evictions_total
@@ -63,7 +68,7 @@ func documentedLines() []string {
 func TestMetricsAreTheDocumentedOnes(t *testing.T) {
 	tele := New(Options{})
 	tele.Add("a")
-	tele.SetSource(&fakeSource{snapshots: []proxy.Snapshot{{Name: "a"}}})
+	tele.SetSource(&fakeSource{snapshots: []proxy.Snapshot{{Name: "a", Shadow: &proxy.ShadowSnapshot{}}}})
 
 	var described []string
 	for _, m := range Describe() {

@@ -50,11 +50,7 @@ func NewSimulation(p Policy) *Simulation { return &Simulation{policy: p.normal()
 // when the call gets a permit, with ErrFull, ErrQueueTimeout or the error of
 // Evict when it is refused. It is not called for a call that leaves before.
 func (s *Simulation) Enter(now, recovered, deadline time.Time, decided func(refusal error)) *Visit {
-	s.advance(now)
-	if recovered.After(s.recovered) {
-		s.recovered = recovered
-		s.ramp = ramp{from: recovered, span: s.policy.Ramp}
-	}
+	s.Recover(now, recovered)
 	v := &Visit{decided: decided, arrived: s.now, position: -1}
 	switch {
 	case len(s.queue) == 0 && s.inUse < s.limit():
@@ -65,6 +61,15 @@ func (s *Simulation) Enter(now, recovered, deadline time.Time, decided func(refu
 		s.wait(v, deadline)
 	}
 	return v
+}
+
+// Recover starts the ramp of a recovery, as [Bulkhead.Recover] does.
+func (s *Simulation) Recover(now, recovered time.Time) {
+	s.advance(now)
+	if recovered.After(s.recovered) {
+		s.recovered = recovered
+		s.ramp = ramp{from: recovered, span: s.policy.Ramp}
+	}
 }
 
 // Start says that the call really began to run at now.
