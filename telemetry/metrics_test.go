@@ -114,7 +114,7 @@ func TestDescribeGivesCopies(t *testing.T) {
 func TestMetricsAreClean(t *testing.T) {
 	tele := New(Options{Version: "1.2.3"})
 	tele.Add("a")
-	tele.SetSource(&fakeSource{snapshots: []proxy.Snapshot{{Name: "a"}}})
+	tele.SetSource(&fakeSource{snapshots: []proxy.Snapshot{{Name: "a", Shadow: &proxy.ShadowSnapshot{}}}})
 	var names []string
 	for _, m := range Describe() {
 		names = append(names, m.Name)
