@@ -49,6 +49,7 @@ type runtime struct {
 	pool     *pool
 	target   *target
 	shelf    *stale.Shelf // copies of this upstream's answers; nil without a store
+	shadow   *shadow      // nil without a proposal
 }
 
 // New returns a dependency that is ready to serve. The store may be shared; it
@@ -75,7 +76,9 @@ func New(name string, s *Settings, store *stale.Store, o Observer) *Dependency {
 	// split what must be one block. Messages are flushed as they come anyway,
 	// being of unknown length.
 	d.reverseGRPC.FlushInterval = 0
-	d.current.Store(d.runs(s))
+	run := d.runs(s)
+	run.shadow = newShadow(d, s.Shadow)
+	d.current.Store(run)
 	return d
 }
 
@@ -100,6 +103,7 @@ func (d *Dependency) Update(s *Settings) {
 	if moved {
 		next = d.runs(s)
 	}
+	next.shadow = old.shadow.next(d, s.Shadow, moved)
 	d.current.Store(next)
 	next.shelf.Want(s.usesCopies())
 	d.breaker.SetPolicy(now, s.Breaker)
@@ -164,6 +168,7 @@ type Snapshot struct {
 	Breaker  breaker.Snapshot
 	Bulkhead bulkhead.Snapshot
 	Copies   stale.ShelfSnapshot
+	Shadow   *ShadowSnapshot // nil without a proposal
 }
 
 // Snapshot reads the dependency's state. What follows from the clock, such as
@@ -179,6 +184,7 @@ func (d *Dependency) Snapshot() Snapshot {
 		Breaker:  b,
 		Bulkhead: d.bulkhead.Snapshot(now),
 		Copies:   run.shelf.Snapshot(now),
+		Shadow:   run.shadow.snapshot(now),
 	}
 }
 

@@ -21,6 +21,7 @@ type Settings struct {
 	TLS          *Certificates // for https upstreams; nil for the system's roots
 	Breaker      breaker.Policy
 	Bulkhead     bulkhead.Policy
+	Shadow       *Shadow // proposed settings, judged beside the live ones; nil = none
 	Policy               // where no route matches
 	Routes       []Route // first match wins
 }
