@@ -17,6 +17,7 @@ import (
 	"sidecar/proxy"
 	"sidecar/resilience/breaker"
 	"sidecar/resilience/bulkhead"
+	"sidecar/stale"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -45,6 +46,7 @@ func newFake() *fake {
 			Bulkhead: bulkhead.Snapshot{
 				Limit: 5, MaxConcurrent: 20, InUse: 3, Waiting: 2, MaxWaiting: 10, OldestWait: 125 * time.Millisecond,
 			},
+			Copies: stale.ShelfSnapshot{Entries: 3, Bytes: 4096, Share: 1 << 20, Oldest: 37500 * time.Millisecond},
 		},
 		{Name: `a/b "c"<script>é?`, Upstream: "http://127.0.0.1:1", Breaker: breaker.Snapshot{Since: opened, Mode: breaker.Observe}},
 	}}

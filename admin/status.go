@@ -7,6 +7,8 @@ import (
 
 	"sidecar/proxy"
 	"sidecar/resilience/breaker"
+	"sidecar/resilience/bulkhead"
+	"sidecar/stale"
 )
 
 // status is what is shown of one dependency, in the API as on the page.
@@ -18,6 +20,8 @@ type status struct {
 	Bulkhead bulkheadStatus `json:"bulkhead"`
 	Requests requestStatus  `json:"requests"`
 	Latency  latencyStatus  `json:"latency"`
+	Cache    cacheStatus    `json:"cache"`
+	Shadow   *shadowStatus  `json:"shadow,omitempty"` // nil without proposed settings
 }
 
 type breakerStatus struct {
@@ -61,6 +65,22 @@ type latencyStatus struct {
 	P99 *float64 `json:"p99_seconds"`
 }
 
+// cacheStatus is the state of a dependency's stale copies.
+type cacheStatus struct {
+	Entries       int      `json:"entries"`
+	Bytes         int64    `json:"bytes"`
+	ShareBytes    int64    `json:"share_bytes"`    // that no other dependency can take
+	OldestSeconds *float64 `json:"oldest_seconds"` // age of the oldest copy; nil without any
+}
+
+func newCacheStatus(s *stale.ShelfSnapshot) cacheStatus {
+	c := cacheStatus{Entries: s.Entries, Bytes: s.Bytes, ShareBytes: s.Share}
+	if s.Entries > 0 {
+		c.OldestSeconds = new(s.Oldest.Seconds())
+	}
+	return c
+}
+
 // timestamp is a time that JSON shows in UTC with microseconds.
 type timestamp time.Time
 
@@ -99,14 +119,7 @@ func (a *admin) status(s *proxy.Snapshot) status {
 		Listen:   a.Supervisor.Listen(s.Name),
 		Upstream: s.Upstream,
 		Breaker:  newBreakerStatus(&s.Breaker),
-		Bulkhead: bulkheadStatus{
-			Limit:             s.Bulkhead.Limit,
-			MaxConcurrent:     s.Bulkhead.MaxConcurrent,
-			InUse:             s.Bulkhead.InUse,
-			Waiting:           s.Bulkhead.Waiting,
-			MaxWaiting:        s.Bulkhead.MaxWaiting,
-			OldestWaitSeconds: s.Bulkhead.OldestWait.Seconds(),
-		},
+		Bulkhead: newBulkheadStatus(&s.Bulkhead),
 		Requests: requestStatus{
 			OK:       counts[proxy.OutcomeOK],
 			Failed:   counts[proxy.OutcomeFailed],
@@ -115,6 +128,8 @@ func (a *admin) status(s *proxy.Snapshot) status {
 			Canceled: counts[proxy.OutcomeCanceled],
 		},
 		Latency: a.latency(s.Name),
+		Cache:   newCacheStatus(&s.Copies),
+		Shadow:  newShadowStatus(s.Shadow),
 	}
 }
 
@@ -134,6 +149,17 @@ func newBreakerStatus(s *breaker.Snapshot) breakerStatus {
 		b.OpenUntil = &until
 	}
 	return b
+}
+
+func newBulkheadStatus(s *bulkhead.Snapshot) bulkheadStatus {
+	return bulkheadStatus{
+		Limit:             s.Limit,
+		MaxConcurrent:     s.MaxConcurrent,
+		InUse:             s.InUse,
+		Waiting:           s.Waiting,
+		MaxWaiting:        s.MaxWaiting,
+		OldestWaitSeconds: s.OldestWait.Seconds(),
+	}
 }
 
 func (a *admin) latency(name string) latencyStatus {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -19,6 +20,8 @@ func (d *decoder) check(v reflect.Value, path string) {
 		if (p.Stale == nil) == (p.Static == nil) && !d.faulty(path) {
 			d.faultAt(d.find(path), path, "must have exactly one of stale and static")
 		}
+	case *Stale:
+		d.checkVaryBy(p, join(path, "vary_by"))
 	case *Static:
 		d.checkHeaders(p, join(path, "headers"))
 		d.checkBody(p, path)
@@ -26,6 +29,21 @@ func (d *decoder) check(v reflect.Value, path string) {
 		d.checkMatch(p, path)
 	case *TLS:
 		d.resolveFiles(p, path)
+	}
+}
+
+// checkVaryBy makes the names canonical.
+func (d *decoder) checkVaryBy(s *Stale, path string) {
+	for i, name := range s.VaryBy {
+		at := item(path, i)
+		canonical := http.CanonicalHeaderKey(name)
+		switch {
+		case !isToken(name) || name == "*":
+			d.faultAt(d.find(at), at, "must be the name of a request header, such as Authorization")
+		case slices.Contains(s.VaryBy[:i], canonical):
+			d.faultAt(d.find(at), at, "duplicate header (case is ignored)")
+		}
+		s.VaryBy[i] = canonical
 	}
 }
 

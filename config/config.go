@@ -18,7 +18,7 @@ type Config struct {
 	Log          Log          `yaml:"log" doc:"what is logged and how"`
 	Shutdown     Shutdown     `yaml:"shutdown" doc:"how the process ends"`
 	Limits       Limits       `yaml:"limits" rule:"omitempty" doc:"bounds shared by all dependencies"`
-	Cache        Cache        `yaml:"cache" doc:"memory shared by all stale fallbacks"`
+	Cache        Cache        `yaml:"cache" doc:"what all stale fallbacks share"`
 	Dependencies []Dependency `yaml:"dependencies" rule:"later" doc:"the downstream services, each with a listener of its own"`
 }
 
@@ -54,10 +54,11 @@ type Limits struct {
 	MaxConcurrent int `yaml:"max_concurrent" rule:"min=1" doc:"what the max_concurrent of all bulkheads may add up to; absent = no shared limit"`
 }
 
-// Cache is the memory of all stale fallbacks.
+// Cache is what all stale fallbacks share.
 type Cache struct {
-	MaxBytes       int64 `yaml:"max_bytes" rule:"size" doc:"memory for all stale copies together"`
-	MaxObjectBytes int64 `yaml:"max_object_bytes" rule:"size" doc:"largest single answer that is kept"`
+	MaxBytes       int64  `yaml:"max_bytes" rule:"size" doc:"memory for all stale copies together"`
+	MaxObjectBytes int64  `yaml:"max_object_bytes" rule:"size" doc:"largest single answer that is kept"`
+	Dir            string `yaml:"dir" doc:"directory that keeps the copies over a restart, relative to the configuration's folder, made where there is none, for this sidecar alone; empty = memory only"`
 }
 
 // Dependency is one downstream service: one listener, one upstream, one
@@ -73,6 +74,7 @@ type Dependency struct {
 	Policy       `yaml:",inline"`
 	Breaker      Breaker  `yaml:"breaker" doc:"the circuit breaker"`
 	Bulkhead     Bulkhead `yaml:"bulkhead" doc:"how many calls may run and wait at once"`
+	Shadow       *Shadow  `yaml:"shadow" rule:"own,later" doc:"proposed settings that run beside the live ones and refuse nothing; absent = none"`
 	Routes       []Route  `yaml:"routes" rule:"own,later" doc:"other settings for some calls; the first match wins"`
 }
 
@@ -103,7 +105,12 @@ type Policy struct {
 
 // Breaker is the policy of a circuit breaker.
 type Breaker struct {
-	Mode                string        `yaml:"mode" rule:"oneof=enforce|observe|off" doc:"refuse calls, only count what would be refused, or do nothing"`
+	Mode  string `yaml:"mode" rule:"oneof=enforce|observe|off" doc:"refuse calls, only count what would be refused, or do nothing"`
+	Rules `yaml:",inline"`
+}
+
+// Rules say when a circuit opens and how it closes again.
+type Rules struct {
 	Window              Window        `yaml:"window" doc:"the outcomes that count: a number of calls (1 to 100000) or a duration"`
 	MinCalls            int           `yaml:"min_calls" rule:"min=1" doc:"calls in the window before a ratio is looked at"`
 	FailureRatio        float64       `yaml:"failure_ratio" rule:"ratio" doc:"share of failures in the window that opens the circuit; 0 = any failure"`
@@ -139,6 +146,14 @@ type Bulkhead struct {
 	MaxConcurrent int           `yaml:"max_concurrent" rule:"min=1" doc:"calls running at once"`
 	MaxWaiting    int           `yaml:"max_waiting" rule:"min=0" doc:"calls waiting at once; all others are refused"`
 	QueueTimeout  time.Duration `yaml:"queue_timeout" doc:"longest wait; 0s = until the call's deadline"`
+}
+
+// Shadow holds proposed settings, judged on the live traffic. At least one is
+// set; a key that the file does not set has the dependency's live value. A slow
+// rule with a ratio of 0 is kept: it is the proposal to drop the live one.
+type Shadow struct {
+	Breaker  *Rules    `yaml:"breaker" doc:"a proposed breaker: any key of breaker but mode; a key left out has its live value"`
+	Bulkhead *Bulkhead `yaml:"bulkhead" doc:"a proposed bulkhead: any key of bulkhead; a key left out has its live value"`
 }
 
 // Failure says which answers are failures.
@@ -177,6 +192,7 @@ type Fallback struct {
 // Stale answers with an earlier good answer.
 type Stale struct {
 	MaxAge time.Duration `yaml:"max_age" rule:"positive" doc:"oldest copy that is served"`
+	VaryBy []string      `yaml:"vary_by" rule:"omitempty" doc:"request headers, such as Authorization or Cookie, by which copies are kept apart beside the answer's Vary: each user gets none but their own; values are kept as a keyed hash"`
 }
 
 // Static answers with a fixed response.

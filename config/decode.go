@@ -192,6 +192,8 @@ func (d *decoder) object(n *yaml.Node, v reflect.Value, path string, except func
 // unknown records a key that does not exist here.
 func (d *decoder) unknown(p pair, path string, known []string) {
 	switch s, ok := suggest(p.key, known); {
+	case strings.HasSuffix(path, ".shadow.breaker.mode"):
+		d.fault(p.line, path, "unknown key here: a shadow decides and refuses nothing; leave it out")
 	case isDependencyKey(p.key):
 		d.fault(p.line, path, "unknown key here, it belongs to a dependency")
 	case ok:

@@ -156,12 +156,32 @@ func (d *decoder) dependencies(n *yaml.Node, base Dependency) []Dependency {
 		at := item(path, i)
 		dep := base
 		values := d.object(n, reflect.ValueOf(&dep).Elem(), at, nil)
+		if shadow := values["shadow"]; shadow != nil {
+			dep.Shadow = d.shadow(shadow, &dep, at+".shadow")
+		}
 		if routes := values["routes"]; routes != nil {
 			dep.Routes = d.routes(routes, &dep, at+".routes")
 		}
 		deps = append(deps, dep)
 	}
 	return deps
+}
+
+// shadow decodes a dependency's proposed settings over its live ones. What the
+// file does not propose is nil.
+func (d *decoder) shadow(n *yaml.Node, dep *Dependency, path string) *Shadow {
+	shadow := Shadow{Breaker: &dep.Breaker.Rules, Bulkhead: &dep.Bulkhead}
+	values := d.object(n, reflect.ValueOf(&shadow).Elem(), path, nil)
+	if values["breaker"] == nil {
+		shadow.Breaker = nil
+	}
+	if values["bulkhead"] == nil {
+		shadow.Bulkhead = nil
+	}
+	if len(values) == 0 && !d.faulty(path) {
+		d.fault(n.Line, path, "must have breaker, bulkhead or both; leave the key out for no shadow")
+	}
+	return &shadow
 }
 
 // routes decodes a dependency's routes, each over the dependency's policy.

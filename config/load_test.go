@@ -80,7 +80,7 @@ func TestProcessKeys(t *testing.T) {
 		}
 	}
 	want := "admin.listen admin.pprof metrics.listen log.level log.format log.access log.report_interval " +
-		"shutdown.drain_timeout limits.max_concurrent cache.max_bytes cache.max_object_bytes"
+		"shutdown.drain_timeout limits.max_concurrent cache.max_bytes cache.max_object_bytes cache.dir"
 	if s := strings.Join(names, " "); s != want {
 		t.Errorf("keys are %s, want %s", s, want)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sidecar/resilience/breaker"
+	"sidecar/stale"
 )
 
 var errSwitch = errors.New("the upstream switched to a protocol that was not asked for")
@@ -42,6 +43,7 @@ func (a *attempt) judgeHeaders(req *http.Request, res *http.Response) (*http.Res
 	case a.probe:
 		a.judgeProbe()
 	}
+	a.c.shadow.awaitBody(a.c.policy.AttemptTimeout, a.wait)
 	return res, "", nil
 }
 
@@ -73,10 +75,10 @@ type answerBody struct {
 	io.ReadCloser
 	a      *attempt
 	res    *http.Response
-	grpc   bool       // the verdict is in the trailers
-	result Result     // what a clean end means; a failure status stays one
-	idle   *silence   // nil unless a stream
-	tee    *recording // nil unless the answer goes into the stale store
+	grpc   bool             // the verdict is in the trailers
+	result Result           // what a clean end means; a failure status stays one
+	idle   *silence         // nil unless a stream
+	tee    *stale.Recording // nil unless the answer goes into the stale store
 }
 
 // Read passes bytes down and watches for the end.
@@ -84,7 +86,7 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 {
 		b.idle.heard()
-		b.tee.write(p[:n])
+		b.tee.Write(p[:n])
 	}
 	switch err {
 	case nil:
@@ -108,7 +110,7 @@ func (b *answerBody) complete() {
 	}
 	b.a.judge(breaker.Success)
 	b.a.finish(b.result)
-	b.tee.commit()
+	b.tee.Commit()
 }
 
 // failsGRPC reports whether a gRPC status is a failure.
@@ -117,7 +119,7 @@ func (p *Policy) failsGRPC(code int) bool { return p.FailureGRPC != nil && p.Fai
 // broken ends an attempt in the middle of its body.
 func (b *answerBody) broken(why Reason) {
 	b.idle.stop()
-	b.tee.abandon()
+	b.tee.Abandon()
 	if why == ReasonCanceled {
 		b.a.c.conclude(OutcomeCanceled, why)
 		b.a.judge(breaker.Ignored)

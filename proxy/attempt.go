@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sidecar/resilience/breaker"
+	"sidecar/stale"
 )
 
 // attempt is one request to the upstream, from its start to the last byte of
@@ -22,6 +23,7 @@ type attempt struct {
 	body   *replayReader // nil when the request has none
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+	ticket stale.Ticket // under which the answer may be kept
 
 	conn   net.Conn // the connection it was sent on; nil if it got none
 	reused bool
@@ -32,8 +34,8 @@ type attempt struct {
 	timer    *time.Timer // attempt_timeout; for a probe, then the wait for its body
 	sent     time.Time   // when the request body was sent; zero before
 	headers  time.Duration
-	answered bool // the wait for headers is over
-	late     bool // the headers came, or were waited for, longer than slow_call.after
+	answered bool          // the wait for headers is over
+	wait     time.Duration // for the headers, from sent on; 0 if they were not waited for
 	judged   bool
 	done     bool
 	interims int
@@ -42,11 +44,12 @@ type attempt struct {
 
 // newAttempt prepares the call's next request to the upstream.
 func (c *call) newAttempt() *attempt {
-	a := &attempt{c: c, start: time.Now(), retry: c.tries > 0, probe: c.permit.Probe()}
+	a := &attempt{c: c, start: time.Now(), retry: c.tries > 0, probe: c.permit.Probe(), ticket: c.ticket()}
 	a.ctx, a.cancel = context.WithCancelCause(a.traced())
 	c.mu.Lock()
 	c.latest = a
 	c.mu.Unlock()
+	c.shadow.run(c.start.Add(c.waited))
 	if c.replay != nil {
 		a.body = c.replay.reader(a.bodySent)
 	}
@@ -104,8 +107,9 @@ func (a *attempt) headersDone() {
 	}
 	a.answered = true
 	a.headers = now.Sub(a.start)
-	slow := a.c.run.settings.Breaker.SlowCall
-	a.late = slow.Ratio > 0 && !a.sent.IsZero() && now.Sub(a.sent) >= slow.After
+	if !a.sent.IsZero() {
+		a.wait = now.Sub(a.sent)
+	}
 }
 
 // judge gives the breaker its verdict, once.
@@ -116,11 +120,10 @@ func (a *attempt) judge(o breaker.Outcome) {
 		return
 	}
 	a.judged = true
-	if a.late {
-		o |= breaker.Slow
-	}
+	wait := a.wait
 	a.mu.Unlock()
-	a.c.settle(o)
+	a.c.settle(a.c.run.settings.Breaker.SlowCall.Mark(o, wait))
+	a.c.shadow.hear(o, wait)
 }
 
 // finish ends the attempt and tells the observer its result, once.

@@ -24,9 +24,9 @@ func TestStaleKey(t *testing.T) {
 		{"other host that is preserved", host, caller{host: "a"}, caller{host: "b"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			change := stale
+			change := keepsCopies
 			if c.change != nil {
-				change = both(stale, c.change)
+				change = both(keepsCopies, c.change)
 			}
 			bubble(t, change, func(r *rig) {
 				r.up.will(good("AB"), reply{fails: errReset})
@@ -52,7 +52,7 @@ func TestStaleVariants(t *testing.T) {
 		up.header.Set("Vary", "accept-language, Accept-Encoding")
 		return up
 	}
-	bubble(t, stale, func(r *rig) {
+	bubble(t, keepsCopies, func(r *rig) {
 		for _, language := range []string{"de", "fr", ""} {
 			r.up.will(vary("in " + language))
 			r.call(ask(language))
@@ -89,7 +89,7 @@ func TestStaleInvalidation(t *testing.T) {
 		{"OPTIONS", "/x", reply{}, true},
 	} {
 		t.Run(c.method+c.target, func(t *testing.T) {
-			bubble(t, stale, func(r *rig) {
+			bubble(t, keepsCopies, func(r *rig) {
 				r.up.will(good("AB"), c.up, reply{fails: errReset})
 				r.get("/x")
 				r.call(caller{method: c.method, target: c.target})
@@ -114,12 +114,12 @@ func TestStaleNeedsTheWholeAnswer(t *testing.T) {
 		{"caller left", reply{length: 9, body: []step{{text: "x"}, {after: forever}}}, caller{leaves: ms(100)}},
 		{"206", reply{status: 206, body: text("x")}, caller{header: http.Header{"Range": {"bytes=0-0"}}}},
 		{"304", reply{status: 304}, caller{header: http.Header{"If-None-Match": {`"1"`}}}},
-		{"404", reply{status: 404, body: text("x")}, caller{}},
+		{"403", reply{status: 403, body: text("x")}, caller{}},
 		{"500", reply{status: 500, body: text("x")}, caller{}},
 		{"no-store", reply{header: http.Header{"Cache-Control": {"no-store"}}, body: text("x")}, caller{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, stale, func(r *rig) {
+			bubble(t, keepsCopies, func(r *rig) {
 				r.up.will(good("AB"), c.up, reply{fails: errReset})
 				r.get("/x")
 				call := c.caller

@@ -13,6 +13,7 @@ import (
 	"sidecar/resilience/breaker"
 	"sidecar/resilience/bulkhead"
 	"sidecar/resilience/retry"
+	"sidecar/stale"
 )
 
 // flushInterval bounds how long a slow body of known length is held back.
@@ -28,7 +29,7 @@ const never = 24 * 365 * time.Hour
 type Dependency struct {
 	name                 string
 	observer             Observer
-	store                *Store
+	store                *stale.Store
 	breaker              *breaker.Breaker
 	bulkhead             *bulkhead.Bulkhead
 	budget               *retry.Budget
@@ -47,12 +48,14 @@ type runtime struct {
 	settings *Settings
 	pool     *pool
 	target   *target
+	shelf    *stale.Shelf // copies of this upstream's answers; nil without a store
+	shadow   *shadow      // nil without a proposal
 }
 
 // New returns a dependency that is ready to serve. The store may be shared; it
 // may be nil when no policy has a stale fallback. Close it when its last call
 // has ended.
-func New(name string, s *Settings, store *Store, o Observer) *Dependency {
+func New(name string, s *Settings, store *stale.Store, o Observer) *Dependency {
 	d := &Dependency{name: name, observer: o, store: store, created: time.Now()}
 	d.arrived.Store(int64(-never))
 	d.breaker = breaker.New(time.Now(), s.Breaker, d.breakerChanged)
@@ -73,8 +76,17 @@ func New(name string, s *Settings, store *Store, o Observer) *Dependency {
 	// split what must be one block. Messages are flushed as they come anyway,
 	// being of unknown length.
 	d.reverseGRPC.FlushInterval = 0
-	d.current.Store(&runtime{settings: s, pool: newPool(s), target: newTarget(s.Upstream)})
+	run := d.runs(s)
+	run.shadow = newShadow(d, s.Shadow)
+	d.current.Store(run)
 	return d
+}
+
+// runs prepares to serve an upstream that has not been served before.
+func (d *Dependency) runs(s *Settings) *runtime {
+	r := &runtime{settings: s, pool: newPool(s), target: newTarget(s.Upstream), shelf: d.store.Shelf(d.name, s.Upstream.String())}
+	r.shelf.Want(s.usesCopies())
+	return r
 }
 
 // Update gives the dependency new settings, for the calls that arrive from now
@@ -86,27 +98,32 @@ func (d *Dependency) Update(s *Settings) {
 	defer d.mu.Unlock()
 	now := time.Now()
 	old := d.current.Load()
-	next := &runtime{settings: s, pool: old.pool, target: old.target}
+	next := &runtime{settings: s, pool: old.pool, target: old.target, shelf: old.shelf}
 	moved := !s.samePool(old.settings)
 	if moved {
-		next.pool, next.target = newPool(s), newTarget(s.Upstream)
+		next = d.runs(s)
 	}
+	next.shadow = old.shadow.next(d, s.Shadow, moved)
 	d.current.Store(next)
+	next.shelf.Want(s.usesCopies())
 	d.breaker.SetPolicy(now, s.Breaker)
 	d.bulkhead.SetPolicy(now, s.Bulkhead)
 	d.budget.SetPolicy(s.Retry.Budget)
 	if moved {
 		d.breaker.Reset(now)
 		old.pool.retire()
+		old.shelf.Close()
 	}
 }
 
-// Close lets idle connections go. Calls still in flight keep theirs to their
-// end.
+// Close lets idle connections go, and the copies. Calls still in flight keep
+// their connections to their end.
 func (d *Dependency) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.current.Load().pool.retire()
+	now := d.current.Load()
+	now.pool.retire()
+	now.shelf.Close()
 }
 
 // reverseFor returns the ReverseProxy for a request.
@@ -150,19 +167,24 @@ type Snapshot struct {
 	Upstream string // userinfo masked
 	Breaker  breaker.Snapshot
 	Bulkhead bulkhead.Snapshot
+	Copies   stale.ShelfSnapshot
+	Shadow   *ShadowSnapshot // nil without a proposal
 }
 
 // Snapshot reads the dependency's state. What follows from the clock, such as
 // the end of a cooldown or a ramp's step, is brought up to date first.
 func (d *Dependency) Snapshot() Snapshot {
 	now := time.Now()
+	run := d.current.Load()
 	b := d.breaker.Snapshot(now)
 	d.bulkhead.Recover(b.RecoveredAt)
 	return Snapshot{
 		Name:     d.name,
-		Upstream: masked(d.current.Load().settings.Upstream),
+		Upstream: masked(run.settings.Upstream),
 		Breaker:  b,
 		Bulkhead: d.bulkhead.Snapshot(now),
+		Copies:   run.shelf.Snapshot(now),
+		Shadow:   run.shadow.snapshot(now),
 	}
 }
 

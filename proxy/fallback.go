@@ -22,7 +22,7 @@ func (c *call) fallback(t trouble) answerer {
 		case f.Static != nil:
 			return f.Static
 		case f.Stale != nil:
-			if found := c.staleCopy(f.Stale.MaxAge); found != nil {
+			if found := c.staleCopy(f.Stale); found != nil {
 				return found
 			}
 		}

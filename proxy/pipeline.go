@@ -27,6 +27,10 @@ func (d *Dependency) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
+	// Proposed settings, if any, are asked beside the live ones and change
+	// nothing of what follows.
+	c.shadow = c.run.shadow.arrive(c)
+
 	// Breaker first: an open circuit costs no permit, no connection and no
 	// waiting, and a sick dependency gets no call that it cannot answer.
 	if err := c.admit(c.start); err != nil {

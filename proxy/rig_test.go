@@ -14,6 +14,7 @@ import (
 
 	"sidecar/resilience/breaker"
 	"sidecar/resilience/bulkhead"
+	"sidecar/stale"
 )
 
 // forever is longer than anything waits.
@@ -49,7 +50,7 @@ type rig struct {
 	*testing.T
 	d     *Dependency
 	up    *upstream
-	store *Store
+	store *stale.Store
 	*recorder
 	made []*answer
 }
@@ -63,7 +64,7 @@ func bubble(t *testing.T, change func(*Settings), test func(*rig)) {
 		if change != nil {
 			change(s)
 		}
-		r := &rig{T: t, up: &upstream{}, store: NewStore(1<<20, 64<<10), recorder: &recorder{}}
+		r := &rig{T: t, up: &upstream{}, store: stale.NewStore(1<<20, 64<<10), recorder: &recorder{}}
 		defer r.store.Close()
 		r.d = New("payments", s, r.store, r.recorder)
 		defer r.d.Close()
@@ -182,6 +183,7 @@ type recorder struct {
 	calls    []Call
 	attempts []Attempt
 	changes  []breaker.Transition
+	shadows  []breaker.Transition
 }
 
 func (o *recorder) CallDone(c Call) {
@@ -200,6 +202,12 @@ func (o *recorder) BreakerChanged(_ string, t breaker.Transition) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.changes = append(o.changes, t)
+}
+
+func (o *recorder) ShadowChanged(_ string, t breaker.Transition) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.shadows = append(o.shadows, t)
 }
 
 // lastCall is the call that ended last.

@@ -21,6 +21,7 @@ type Settings struct {
 	TLS          *Certificates // for https upstreams; nil for the system's roots
 	Breaker      breaker.Policy
 	Bulkhead     bulkhead.Policy
+	Shadow       *Shadow // proposed settings, judged beside the live ones; nil = none
 	Policy               // where no route matches
 	Routes       []Route // first match wins
 }
@@ -58,6 +59,7 @@ type Fallback struct {
 // Stale answers with the copy of an earlier answer.
 type Stale struct {
 	MaxAge time.Duration // no copy older than this, counted as RFC 9111 §4.2.3 does
+	VaryBy []string      // request headers that key copies beside Vary; canonical names
 }
 
 // Static answers with a fixed body.

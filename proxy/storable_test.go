@@ -50,7 +50,7 @@ func TestStorable(t *testing.T) {
 		{name: "event stream", response: fields("Content-Type: text/event-stream"), skip: "-"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, stale, func(r *rig) {
+			bubble(t, keepsCopies, func(r *rig) {
 				c.up.header = c.response
 				r.up.will(c.up, reply{fails: errReset})
 				r.call(caller{header: c.request})
@@ -115,7 +115,7 @@ func TestStaleLifetime(t *testing.T) {
 		{"Expires: 0", fields("Cache-Control: must-revalidate", "Date: Sat, 01 Jan 2000 00:00:00 GMT", "Expires: 0"), -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, stale, func(r *rig) {
+			bubble(t, keepsCopies, func(r *rig) {
 				r.up.will(reply{header: c.header, body: text("AB")}, reply{fails: errReset})
 				r.get("/")
 				if c.last < 0 {
@@ -139,7 +139,7 @@ func TestStaleLifetime(t *testing.T) {
 
 // The time that the answer took to come is part of its age (RFC 9111 §4.2.3).
 func TestAgeCountsTheDelay(t *testing.T) {
-	bubble(t, both(stale, timeouts(0, 0)), func(r *rig) {
+	bubble(t, both(keepsCopies, timeouts(0, 0)), func(r *rig) {
 		up := reply{after: 3 * time.Second, header: fields("Age: 10"), body: []step{{after: 2 * time.Second, text: "AB"}}}
 		r.up.will(up, reply{fails: errReset})
 		r.get("/")

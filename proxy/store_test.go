@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +11,7 @@ import (
 
 // The store never holds more bytes than it may, and tells what it dropped.
 func TestStoreIsBounded(t *testing.T) {
-	bubble(t, stale, func(r *rig) {
+	bubble(t, keepsCopies, func(r *rig) {
 		r.store.Resize(100<<10, 64<<10)
 		body := strings.Repeat("x", 10<<10)
 		r.up.will(good(body))
@@ -47,7 +46,7 @@ func TestStoreIsBounded(t *testing.T) {
 
 // What the headers take up counts.
 func TestStoreWeighsHeaders(t *testing.T) {
-	bubble(t, stale, func(r *rig) {
+	bubble(t, keepsCopies, func(r *rig) {
 		up := good("AB")
 		up.header.Set("X-Long", strings.Repeat("x", 30<<10))
 		r.up.will(up)
@@ -60,7 +59,7 @@ func TestStoreWeighsHeaders(t *testing.T) {
 
 // A lowered max_object_bytes holds from the next answer on.
 func TestStoreObjectBound(t *testing.T) {
-	bubble(t, stale, func(r *rig) {
+	bubble(t, keepsCopies, func(r *rig) {
 		r.store.Resize(1<<20, 3)
 		r.up.will(good("1234"), good("123"), reply{fails: errReset})
 		r.get("/large")
@@ -75,7 +74,7 @@ func TestStoreObjectBound(t *testing.T) {
 // An answer that varies by other headers than the one before makes the older
 // copies unreachable: nobody knows which of them still holds.
 func TestStoreForgetsOtherVary(t *testing.T) {
-	bubble(t, stale, func(r *rig) {
+	bubble(t, keepsCopies, func(r *rig) {
 		vary := func(names, body string) reply {
 			up := good(body)
 			up.header.Set("Vary", names)
@@ -88,57 +87,10 @@ func TestStoreForgetsOtherVary(t *testing.T) {
 	})
 }
 
-// Values of the headers that vary cannot be mistaken for others.
-func TestVariantKeys(t *testing.T) {
-	v := &variants{names: []string{"A", "B", "Host"}}
-	seen := map[string]http.Header{}
-	for _, h := range []http.Header{
-		{}, {"A": {""}}, {"B": {""}}, {"A": {"x"}}, {"B": {"x"}}, {"A": {"x"}, "B": {"y"}}, {"A": {"x", "y"}}, {"A": {"xy"}},
-	} {
-		key := v.variant("primary", &http.Request{Header: h})
-		if other, ok := seen[key]; ok {
-			t.Errorf("%v and %v have one key", h, other)
-		}
-		seen[key] = h
-	}
-	if v.variant("", &http.Request{Host: "a"}) == v.variant("", &http.Request{Host: "b"}) {
-		t.Error("two hosts have one key")
-	}
-}
-
-// Many goroutines use one store; none sees another's answer.
-func TestStoreConcurrent(t *testing.T) {
-	s := NewStore(64<<10, 4<<10)
-	defer s.Close()
-	var wait sync.WaitGroup
-	for g := range 8 {
-		wait.Go(func() {
-			for i := range 300 {
-				key := fmt.Sprint((g + i) % 20)
-				req := &http.Request{Header: http.Header{"A": {fmt.Sprint(i % 3)}}}
-				switch i % 5 {
-				case 0:
-					s.put(key, req, []string{"A"}, &stored{status: 200, body: []byte(key + req.Header["A"][0])})
-				case 1:
-					s.drop(key)
-				case 2:
-					s.Resize(int64(i)<<8, 4<<10)
-					s.Snapshot()
-				default:
-					if c := s.lookup(key, req); c != nil && string(c.body) != key+req.Header["A"][0] {
-						t.Errorf("asked for %s, got %s", key+req.Header["A"][0], c.body)
-					}
-				}
-			}
-		})
-	}
-	wait.Wait()
-}
-
 // Calls of one target keep and read copies at the same time.
 func TestStaleConcurrent(t *testing.T) {
-	bubble(t, stale, func(r *rig) {
-		r.up.choose = func(n int) reply {
+	bubble(t, keepsCopies, func(r *rig) {
+		r.up.choose = func(n int, _ *request) reply {
 			if n%2 == 0 {
 				return good("AB")
 			}

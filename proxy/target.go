@@ -57,6 +57,37 @@ func (t *target) url(r *http.Request) *url.URL {
 	return u
 }
 
+// targetOf returns the caller's target for a reference in an answer, if it is
+// on the same origin: the upstream's, or the one by which the caller knows it.
+func (c *call) targetOf(reference string) (string, bool) {
+	t := c.run.target
+	base, err := url.Parse(t.scheme + "://" + t.host + t.base + c.path)
+	if err != nil || reference == "" {
+		return "", false
+	}
+	u, err := base.Parse(reference)
+	if err != nil {
+		return "", false
+	}
+	path := u.EscapedPath()
+	switch {
+	case strings.EqualFold(u.Host, t.host) && u.Scheme == t.scheme:
+		var below bool
+		if path, below = strings.CutPrefix(path, t.base); !below {
+			return "", false
+		}
+	case !strings.EqualFold(u.Host, c.r.Host):
+		return "", false
+	}
+	if path == "" {
+		path = "/"
+	}
+	if u.ForceQuery || u.RawQuery != "" {
+		path += "?" + u.RawQuery
+	}
+	return path, true
+}
+
 // rewrite makes the upstream's request of the caller's. ReverseProxy has
 // removed the hop-by-hop headers (RFC 9110 §7.6.1); what it removes or
 // rewrites beyond that is put back.

@@ -201,7 +201,7 @@ func TestAnswersWithoutBody(t *testing.T) {
 		{"GET", reply{status: 304, header: http.Header{"Etag": {`"1"`}}}},
 		{"GET", reply{status: 204, header: http.Header{}}},
 	} {
-		bubble(t, both(stale, retries(1)), func(r *rig) {
+		bubble(t, both(keepsCopies, retries(1)), func(r *rig) {
 			r.up.will(c.up)
 			got := r.call(caller{method: c.method})
 			want := c.up.header.Clone()

@@ -14,7 +14,7 @@ func moved(s *Settings) { s.Upstream = &url.URL{Scheme: "http", Host: "elsewhere
 
 // What a reload did not change is not touched.
 func TestUpdateKeeps(t *testing.T) {
-	bubble(t, both(stale, trips(1)), func(r *rig) {
+	bubble(t, both(keepsCopies, trips(1)), func(r *rig) {
 		r.up.will(good("AB"), reply{status: 500})
 		r.get("/x")
 		r.get("/trip")
@@ -33,7 +33,7 @@ func TestUpdateKeeps(t *testing.T) {
 // A changed upstream gets new connections and a fresh breaker, and nothing
 // that the old one said.
 func TestUpdateMoves(t *testing.T) {
-	bubble(t, both(stale, trips(1)), func(r *rig) {
+	bubble(t, both(keepsCopies, trips(1)), func(r *rig) {
 		r.up.will(good("AB"), reply{status: 500})
 		r.get("/x")
 		r.get("/trip")
@@ -89,7 +89,7 @@ func TestUpdateMovesUnderCalls(t *testing.T) {
 
 // A call keeps the settings it began with.
 func TestUpdateSparesCalls(t *testing.T) {
-	bubble(t, both(stale, noTries), func(r *rig) {
+	bubble(t, both(keepsCopies, noTries), func(r *rig) {
 		r.up.will(reply{after: forever})
 		a := r.start(caller{})
 		time.Sleep(time.Second)

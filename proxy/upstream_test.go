@@ -61,7 +61,7 @@ type request struct {
 type upstream struct {
 	mu      sync.Mutex
 	replies []reply
-	choose  func(n int) reply // instead of replies, for the n-th request from 0
+	choose  func(n int, seen *request) reply // instead of replies, for the n-th request from 0
 	seen    []*request
 	unseen  int // requests of which no byte arrived and that are no attempts
 }
@@ -98,7 +98,7 @@ func (u *upstream) next(r *http.Request) (reply, *request) {
 	}
 	u.seen = append(u.seen, seen)
 	if u.choose != nil {
-		return u.choose(len(u.seen) - 1), seen
+		return u.choose(len(u.seen)-1, seen), seen
 	}
 	if len(u.replies) == 0 {
 		return reply{}, seen

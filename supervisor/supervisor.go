@@ -25,6 +25,7 @@ import (
 	"sidecar/config"
 	"sidecar/proxy"
 	"sidecar/resilience/breaker"
+	"sidecar/stale"
 )
 
 // quiet is how long no call may have come before a drain counts as done.
@@ -34,7 +35,7 @@ const quiet = time.Second
 var ErrUnknown = errors.New("no dependency has this name")
 
 // Options are what the supervisor needs of the rest of the process. All fields
-// are required, but for the two that say otherwise.
+// are required, but for those that say otherwise.
 type Options struct {
 	Observer proxy.Observer
 	Added    func(dependency string) // called before its first call; may be nil
@@ -42,12 +43,13 @@ type Options struct {
 	Admin    http.Handler            // what admin.listen serves
 	Metrics  http.Handler            // what metrics.listen serves
 	ErrorLog *log.Logger             // for what net/http's servers complain of
+	Warn     func(text string)       // of what goes wrong with cache.dir later; may be nil
 }
 
 // Supervisor is safe for concurrent use.
 type Supervisor struct {
 	o        Options
-	store    *proxy.Store
+	store    *stale.Store
 	draining atomic.Bool
 	closing  chan struct{}  // closed when removed dependencies must not be waited for
 	leaving  sync.WaitGroup // removed ports and dependencies on their way out
@@ -71,7 +73,10 @@ type dependency struct {
 
 // New returns a supervisor that runs nothing yet.
 func New(o Options) *Supervisor {
-	s := &Supervisor{o: o, store: proxy.NewStore(0, 0), ports: map[string]*port{}, closing: make(chan struct{})}
+	if o.Warn == nil {
+		o.Warn = func(string) {}
+	}
+	s := &Supervisor{o: o, store: stale.NewStore(0, 0), ports: map[string]*port{}, closing: make(chan struct{})}
 	s.current.Store(&running{})
 	return s
 }
@@ -93,11 +98,12 @@ func (s *Supervisor) Apply(c *config.Config) error {
 // prepared is everything that could have failed.
 type prepared struct {
 	settings map[string]*proxy.Settings // by dependency
+	disk     *stale.Disk                // nil if there is none, or the same as before
 	opened   map[string]*port           // by address
 }
 
-// prepare reads the certificates and opens every listener that the
-// configuration needs and that is not open yet.
+// prepare reads the certificates and opens the directory of copies and every
+// listener that the configuration needs and that is not open yet.
 func (s *Supervisor) prepare(c *config.Config) (prepared, error) {
 	ready := prepared{settings: map[string]*proxy.Settings{}}
 	for _, d := range c.Dependencies {
@@ -108,8 +114,21 @@ func (s *Supervisor) prepare(c *config.Config) (prepared, error) {
 		ready.settings[d.Name] = one
 	}
 	var err error
-	ready.opened, err = s.open(c)
+	if c.Cache.Dir != "" && s.dirChanges(c) {
+		if ready.disk, err = stale.OpenDisk(c.Cache.Dir, s.o.Warn); err != nil {
+			return prepared{}, fmt.Errorf("cache.dir: %w", err)
+		}
+	}
+	if ready.opened, err = s.open(c); err != nil {
+		ready.disk.Discard()
+	}
 	return ready, err
+}
+
+// dirChanges reports whether copies are to be kept elsewhere than now.
+func (s *Supervisor) dirChanges(c *config.Config) bool {
+	now := s.current.Load().config
+	return now == nil || now.Cache.Dir != c.Cache.Dir
 }
 
 // open opens every listener that is not open yet, or none.
@@ -134,6 +153,10 @@ func (s *Supervisor) open(c *config.Config) (map[string]*port, error) {
 // commit puts the new configuration in the place of the old one.
 func (s *Supervisor) commit(c *config.Config, p plan, ready prepared) {
 	s.store.Resize(c.Cache.MaxBytes, c.Cache.MaxObjectBytes)
+	if s.dirChanges(c) {
+		s.store.UseDisk(ready.disk)
+		defer s.store.ReadDisk() // once every dependency is there
+	}
 	next := &running{config: c}
 	handlers := map[string]http.Handler{}
 	for _, l := range listeners(c) {
@@ -200,7 +223,7 @@ func (s *Supervisor) Listen(name string) string {
 }
 
 // Store returns the state of the store of stale copies.
-func (s *Supervisor) Store() proxy.StoreSnapshot { return s.store.Snapshot() }
+func (s *Supervisor) Store() stale.Snapshot { return s.store.Snapshot() }
 
 // Config returns the configuration in force, or nil before the first.
 func (s *Supervisor) Config() *config.Config { return s.current.Load().config }
@@ -264,8 +287,8 @@ func (s *Supervisor) Close() {
 	s.mu.Unlock()
 	closing.Wait()
 	s.leaving.Wait()
+	s.store.Close() // before the dependencies, whose end would empty the disk
 	for _, d := range s.current.Load().dependencies {
 		d.proxy.Close()
 	}
-	s.store.Close()
 }

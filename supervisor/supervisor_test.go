@@ -28,6 +28,7 @@ type deaf struct{}
 func (deaf) CallDone(proxy.Call)                       {}
 func (deaf) AttemptDone(proxy.Attempt)                 {}
 func (deaf) BreakerChanged(string, breaker.Transition) {}
+func (deaf) ShadowChanged(string, breaker.Transition)  {}
 
 // rig is a supervisor with upstreams that answer with their own name.
 type rig struct {

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sidecar/proxy"
+	"sidecar/stale"
 )
 
 // collector makes the counters and gauges at each scrape: counters of what the
@@ -36,23 +37,24 @@ type reading struct {
 	*dependency
 	snapshot                 *proxy.Snapshot // nil if the source has none
 	openSeconds, wouldReject float64
+	shadow                   []prometheus.Metric
 }
 
 // storeReading is what a scrape knows of the store of stale copies.
 type storeReading struct {
-	proxy.StoreSnapshot
+	stale.Snapshot
 	stores, evictions float64
-	skips             []float64 // beside proxy.SkipReasons
+	skips             []float64 // beside stale.SkipNames
 }
 
 // cacheTotals are the store's counters.
 type cacheTotals struct {
 	stores, evictions total
-	skips             []total // beside proxy.SkipReasons
+	skips             []total // beside stale.SkipNames
 }
 
 func newCacheTotals() cacheTotals {
-	return cacheTotals{skips: make([]total, len(proxy.SkipReasons))}
+	return cacheTotals{skips: make([]total, len(stale.SkipNames))}
 }
 
 // read takes the snapshots and brings the totals up to date. One scrape does so
@@ -62,7 +64,7 @@ func (t *Telemetry) read() ([]reading, storeReading) {
 	t.scraping.Lock()
 	defer t.scraping.Unlock()
 	snapshots := map[string]*proxy.Snapshot{}
-	var store proxy.StoreSnapshot
+	var store stale.Snapshot
 	if source := t.source.Load(); source != nil {
 		for _, s := range (*source).Snapshots() {
 			snapshots[s.Name] = &s
@@ -83,17 +85,17 @@ func (d *dependency) read(s *proxy.Snapshot) reading {
 		d.openSeconds.see(s.Breaker.OpenTime.Seconds())
 		d.wouldReject.see(float64(s.Breaker.WouldReject))
 	}
-	return reading{d, s, d.openSeconds.value(), d.wouldReject.value()}
+	return reading{d, s, d.openSeconds.value(), d.wouldReject.value(), d.readShadow(s)}
 }
 
 // read brings the store's totals up to date.
-func (c *cacheTotals) read(s proxy.StoreSnapshot) storeReading {
+func (c *cacheTotals) read(s stale.Snapshot) storeReading {
 	r := storeReading{
-		StoreSnapshot: s,
-		stores:        c.stores.see(float64(s.Stores)),
-		evictions:     c.evictions.see(float64(s.Evictions)),
+		Snapshot:  s,
+		stores:    c.stores.see(float64(s.Stores)),
+		evictions: c.evictions.see(float64(s.Evictions)),
 	}
-	for i, reason := range proxy.SkipReasons {
+	for i, reason := range stale.SkipNames {
 		r.skips = append(r.skips, c.skips[i].see(float64(s.Skips[reason])))
 	}
 	return r
@@ -104,6 +106,9 @@ func (r *reading) collect(ch chan<- prometheus.Metric) {
 	r.dependency.collect(ch)
 	ch <- breakerOpenSecondsTotal.at(r.openSeconds, r.name)
 	ch <- breakerWouldRejectTotal.at(r.wouldReject, r.name)
+	for _, m := range r.shadow {
+		ch <- m
+	}
 	if r.snapshot == nil {
 		return
 	}
@@ -121,7 +126,7 @@ func (r *storeReading) collect(ch chan<- prometheus.Metric) {
 	ch <- cacheEntries.at(float64(r.Entries))
 	ch <- cacheStoresTotal.at(r.stores)
 	ch <- cacheEvictionsTotal.at(r.evictions)
-	for i, reason := range proxy.SkipReasons {
+	for i, reason := range stale.SkipNames {
 		ch <- cacheSkipsTotal.at(r.skips[i], reason)
 	}
 }

@@ -88,11 +88,12 @@ type dependency struct {
 	retries     atomic.Uint64
 	transitions [len(states)]atomic.Uint64
 
-	requestSeconds, attemptSeconds, waitSeconds prometheus.Observer
+	requestSeconds, attemptSeconds, waitSeconds, staleAge prometheus.Observer
 
 	latency latency
 
-	openSeconds, wouldReject total // guarded by Telemetry.scraping
+	openSeconds, wouldReject total         // guarded by Telemetry.scraping
+	shadow                   *shadowTotals // likewise; nil without proposed settings
 }
 
 // newDependency returns counters at 0. The histograms are set by Add.
@@ -123,6 +124,9 @@ func (d *dependency) callDone(c *proxy.Call, now time.Duration) {
 	if c.Outcome == proxy.OutcomeFallback {
 		if i := slices.Index(proxy.Sources, c.Source); i >= 0 {
 			d.fallbacks[i].add(c.Reason)
+		}
+		if c.Source == proxy.SourceStale {
+			d.staleAge.Observe(c.Age.Seconds())
 		}
 	}
 	if c.Denied != "" {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"sidecar/proxy"
+	"sidecar/stale"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fakeSource struct {
 	mu        sync.Mutex
 	snapshots []proxy.Snapshot
-	store     proxy.StoreSnapshot
+	store     stale.Snapshot
 }
 
 func (s *fakeSource) Snapshots() []proxy.Snapshot {
@@ -30,14 +31,14 @@ func (s *fakeSource) Snapshots() []proxy.Snapshot {
 	return append([]proxy.Snapshot(nil), s.snapshots...)
 }
 
-func (s *fakeSource) Store() proxy.StoreSnapshot {
+func (s *fakeSource) Store() stale.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.store
 }
 
 // set changes the answers.
-func (s *fakeSource) set(store proxy.StoreSnapshot, snapshots ...proxy.Snapshot) {
+func (s *fakeSource) set(store stale.Snapshot, snapshots ...proxy.Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.store, s.snapshots = store, snapshots

@@ -14,7 +14,10 @@ type MetricInfo struct {
 	Help   string
 }
 
-// Buckets are the upper bounds of every histogram's buckets, in seconds.
+// AgeBuckets are the upper bounds of the buckets of copies' ages, in seconds.
+var AgeBuckets = []float64{1, 5, 15, 60, 300, 900, 3600, 21600, 86400}
+
+// Buckets are the upper bounds of every other histogram's buckets, in seconds.
 var Buckets = []float64{
 	0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
 }
@@ -47,6 +50,8 @@ var (
 		"Calls refused before anything was sent, those answered by a fallback included.", "dependency", "reason")
 	fallbacksTotal = newFamily("counter", "sidecar_fallbacks_total",
 		"Calls answered by a fallback, by its source and the reason why.", "dependency", "source", "reason")
+	staleAgeSeconds = newFamily("histogram", "sidecar_stale_age_seconds",
+		"Ages of the stale copies that answered calls (RFC 9111 §4.2.3).", "dependency")
 	retriesTotal = newFamily("counter", "sidecar_retries_total",
 		"Attempts beyond a call's first.", "dependency")
 	retriesDeniedTotal = newFamily("counter", "sidecar_retries_denied_total",
@@ -71,6 +76,17 @@ var (
 		"How long the first call in the queue has waited; 0 if none waits.", "dependency")
 	bulkheadWaitSeconds = newFamily("histogram", "sidecar_bulkhead_wait_seconds",
 		"Time that calls spent in the queue; only those that had to wait.", "dependency")
+
+	shadowBreakerState = newFamily("gauge", "sidecar_shadow_breaker_state",
+		"State that the circuit would have under the proposed settings: 0 closed, 1 half-open, 2 open.", "dependency")
+	shadowTransitionsTotal = newFamily("counter", "sidecar_shadow_breaker_transitions_total",
+		"Changes of the state that the circuit would have had, by the new state.", "dependency", "to")
+	shadowWouldRejectTotal = newFamily("counter", "sidecar_shadow_would_reject_total",
+		"Calls that ran and that the proposed settings would have refused, by why.", "dependency", "reason")
+	shadowWouldAdmitTotal = newFamily("counter", "sidecar_shadow_would_admit_total",
+		"Calls that were refused and that the proposed settings would have let run, by why they were refused.", "dependency", "reason")
+	shadowAgreedTotal = newFamily("counter", "sidecar_shadow_agreed_total",
+		"Calls on which the live and the proposed settings decided alike.", "dependency", "decision")
 
 	cacheBytes = newFamily("gauge", "sidecar_cache_bytes",
 		"Size of the stored copies.")
@@ -122,8 +138,8 @@ func (f *family) at(value float64, labels ...string) prometheus.Metric {
 }
 
 // histogram makes the collector of a histogram family.
-func (f *family) histogram() *prometheus.HistogramVec {
+func (f *family) histogram(buckets []float64) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: f.Name, Help: f.Help, Buckets: Buckets,
+		Name: f.Name, Help: f.Help, Buckets: buckets,
 	}, f.Labels)
 }

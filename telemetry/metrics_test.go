@@ -15,6 +15,7 @@ import (
 	"sidecar/proxy"
 	"sidecar/resilience/breaker"
 	"sidecar/resilience/bulkhead"
+	"sidecar/stale"
 )
 
 // documented is the table of metrics that dashboards rely on.
@@ -36,6 +37,12 @@ gauge      sidecar_bulkhead_limit                                  dependency
 gauge      sidecar_bulkhead_waiting                                dependency
 gauge      sidecar_bulkhead_oldest_wait_seconds                    dependency
 histogram  sidecar_bulkhead_wait_seconds                           dependency
+histogram  sidecar_stale_age_seconds                               dependency
+gauge      sidecar_shadow_breaker_state                            dependency
+counter    sidecar_shadow_breaker_transitions_total                dependency to
+counter    sidecar_shadow_would_reject_total                       dependency reason
+counter    sidecar_shadow_would_admit_total                        dependency reason
+counter    sidecar_shadow_agreed_total                             dependency decision
 gauge      sidecar_cache_bytes
 gauge      sidecar_cache_entries
 counter    sidecar_cache_evictions_total
@@ -63,7 +70,7 @@ func documentedLines() []string {
 func TestMetricsAreTheDocumentedOnes(t *testing.T) {
 	tele := New(Options{})
 	tele.Add("a")
-	tele.SetSource(&fakeSource{snapshots: []proxy.Snapshot{{Name: "a"}}})
+	tele.SetSource(&fakeSource{snapshots: []proxy.Snapshot{{Name: "a", Shadow: &proxy.ShadowSnapshot{}}}})
 
 	var described []string
 	for _, m := range Describe() {
@@ -109,7 +116,7 @@ func TestDescribeGivesCopies(t *testing.T) {
 func TestMetricsAreClean(t *testing.T) {
 	tele := New(Options{Version: "1.2.3"})
 	tele.Add("a")
-	tele.SetSource(&fakeSource{snapshots: []proxy.Snapshot{{Name: "a"}}})
+	tele.SetSource(&fakeSource{snapshots: []proxy.Snapshot{{Name: "a", Shadow: &proxy.ShadowSnapshot{}}}})
 	var names []string
 	for _, m := range Describe() {
 		names = append(names, m.Name)
@@ -166,13 +173,15 @@ func TestSeriesExistBeforeTheFirstEvent(t *testing.T) {
 		words, `sidecar_retries_total{dependency="a"}`,
 		`sidecar_breaker_open_seconds_total{dependency="a"}`, `sidecar_breaker_would_reject_total{dependency="a"}`,
 	)
-	for _, h := range []string{"request_duration", "attempt_duration", "bulkhead_wait"} {
+	for h, buckets := range map[string][]float64{
+		"request_duration": Buckets, "attempt_duration": Buckets, "bulkhead_wait": Buckets, "stale_age": AgeBuckets,
+	} {
 		words = append(
 			words, fmt.Sprintf(`sidecar_%s_seconds_count{dependency="a"}`, h),
 			fmt.Sprintf(`sidecar_%s_seconds_sum{dependency="a"}`, h),
 			fmt.Sprintf(`sidecar_%s_seconds_bucket{dependency="a",le="+Inf"}`, h),
 		)
-		for _, le := range Buckets {
+		for _, le := range buckets {
 			words = append(words, fmt.Sprintf(`sidecar_%s_seconds_bucket{dependency="a",le="%v"}`, h, le))
 		}
 	}
@@ -192,7 +201,7 @@ func TestGaugesComeFromSnapshots(t *testing.T) {
 	source := &fakeSource{}
 	tele.SetSource(source)
 	source.set(
-		proxy.StoreSnapshot{Bytes: 4096, Entries: 3, Stores: 5, Evictions: 2, Skips: map[string]uint64{proxy.SkipReasons[0]: 7}},
+		stale.Snapshot{Bytes: 4096, Entries: 3, Stores: 5, Evictions: 2, Skips: map[string]uint64{stale.SkipNames[0]: 7}},
 		proxy.Snapshot{
 			Name:     "a",
 			Breaker:  breaker.Snapshot{State: breaker.Open, OpenTime: 1500 * time.Millisecond, WouldReject: 4},
@@ -213,8 +222,8 @@ func TestGaugesComeFromSnapshots(t *testing.T) {
 		`sidecar_cache_entries`:                                                        3,
 		`sidecar_cache_stores_total`:                                                   5,
 		`sidecar_cache_evictions_total`:                                                2,
-		`sidecar_cache_skips_total{reason="` + proxy.SkipReasons[0] + `"}`:             7,
-		`sidecar_cache_skips_total{reason="` + proxy.SkipReasons[1] + `"}`:             0,
+		`sidecar_cache_skips_total{reason="` + stale.SkipNames[0] + `"}`:               7,
+		`sidecar_cache_skips_total{reason="` + stale.SkipNames[1] + `"}`:               0,
 		`sidecar_config_last_reload_successful`:                                        1,
 		`sidecar_build_info{goversion="` + tele.build[2] + `",revision="",version=""}`: 1,
 	})
@@ -236,14 +245,14 @@ func TestCountersOfSnapshotsNeverFall(t *testing.T) {
 		return proxy.Snapshot{Name: "a", Breaker: breaker.Snapshot{OpenTime: open, WouldReject: would}}
 	}
 	steps := []struct {
-		store             proxy.StoreSnapshot
+		store             stale.Snapshot
 		snapshots         []proxy.Snapshot
 		open, would, kept float64
 	}{
-		{proxy.StoreSnapshot{Stores: 10}, []proxy.Snapshot{snapshot(8*time.Second, 6)}, 8, 6, 10},
-		{proxy.StoreSnapshot{}, nil, 8, 6, 10}, // between the old and the new one
-		{proxy.StoreSnapshot{Stores: 1}, []proxy.Snapshot{snapshot(2*time.Second, 0)}, 10, 6, 11},
-		{proxy.StoreSnapshot{Stores: 4}, []proxy.Snapshot{snapshot(9*time.Second, 5)}, 17, 11, 14},
+		{stale.Snapshot{Stores: 10}, []proxy.Snapshot{snapshot(8*time.Second, 6)}, 8, 6, 10},
+		{stale.Snapshot{}, nil, 8, 6, 10}, // between the old and the new one
+		{stale.Snapshot{Stores: 1}, []proxy.Snapshot{snapshot(2*time.Second, 0)}, 10, 6, 11},
+		{stale.Snapshot{Stores: 4}, []proxy.Snapshot{snapshot(9*time.Second, 5)}, 17, 11, 14},
 	}
 	for _, s := range steps {
 		source.set(s.store, s.snapshots...)

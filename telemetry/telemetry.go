@@ -15,6 +15,7 @@ import (
 
 	"sidecar/proxy"
 	"sidecar/resilience/breaker"
+	"sidecar/stale"
 )
 
 // Options are what a Telemetry is made of.
@@ -34,7 +35,7 @@ type Source interface {
 	Snapshots() []proxy.Snapshot
 	// Store returns the state of the stale copies; the zero value if there is
 	// no store.
-	Store() proxy.StoreSnapshot
+	Store() stale.Snapshot
 }
 
 // Telemetry counts, measures and logs what the proxy tells it: it is a
@@ -51,7 +52,7 @@ type Telemetry struct {
 	reportEvery   atomic.Int64 // a time.Duration
 	reportChanged chan struct{}
 
-	requestSeconds, attemptSeconds, waitSeconds *prometheus.HistogramVec
+	requestSeconds, attemptSeconds, waitSeconds, staleAge *prometheus.HistogramVec
 
 	// dependencies is replaced as a whole, so that an event finds its handle
 	// without a lock.
@@ -79,9 +80,10 @@ func New(o Options) *Telemetry {
 		started:        time.Now(),
 		build:          [3]string{o.Version, o.Revision, runtime.Version()},
 		reportChanged:  make(chan struct{}, 1),
-		requestSeconds: requestSeconds.histogram(),
-		attemptSeconds: attemptSeconds.histogram(),
-		waitSeconds:    bulkheadWaitSeconds.histogram(),
+		requestSeconds: requestSeconds.histogram(Buckets),
+		attemptSeconds: attemptSeconds.histogram(Buckets),
+		waitSeconds:    bulkheadWaitSeconds.histogram(Buckets),
+		staleAge:       staleAgeSeconds.histogram(AgeBuckets),
 		cache:          newCacheTotals(),
 	}
 	t.dependencies.Store(&map[string]*dependency{})
@@ -89,7 +91,7 @@ func New(o Options) *Telemetry {
 	t.reloads.loadedAt.Store(o.LoadedAt.UnixNano())
 	t.SetAccess(o.Access)
 	t.registry.MustRegister(
-		t.requestSeconds, t.attemptSeconds, t.waitSeconds, (*collector)(t),
+		t.requestSeconds, t.attemptSeconds, t.waitSeconds, t.staleAge, (*collector)(t),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return t
@@ -126,6 +128,7 @@ func (t *Telemetry) Add(name string) {
 	d.requestSeconds = t.requestSeconds.WithLabelValues(name)
 	d.attemptSeconds = t.attemptSeconds.WithLabelValues(name)
 	d.waitSeconds = t.waitSeconds.WithLabelValues(name)
+	d.staleAge = t.staleAge.WithLabelValues(name)
 	next := maps.Clone(old)
 	next[name] = d
 	t.dependencies.Store(&next)
@@ -142,6 +145,7 @@ func (t *Telemetry) Remove(name string) {
 	t.requestSeconds.DeleteLabelValues(name)
 	t.attemptSeconds.DeleteLabelValues(name)
 	t.waitSeconds.DeleteLabelValues(name)
+	t.staleAge.DeleteLabelValues(name)
 }
 
 // find returns the handles of a dependency, nil for one that was not added.

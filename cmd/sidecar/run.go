@@ -123,6 +123,7 @@ func newSidecar(settings *processSettings, c *config.Config, draining context.Co
 		}),
 		Metrics:  admin.NewMetrics(metrics, s.Ready),
 		ErrorLog: zapErrorLog(logger),
+		Warn:     func(text string) { logger.Warn(text) },
 	})
 	s.telemetry.SetSource(s.supervisor)
 	return s, s.configure(c)
