@@ -106,6 +106,7 @@ func TestDashboard(t *testing.T) {
 			}
 		}
 	}
+	checkCoverage(t, prometheus, d)
 	for _, v := range d.Templating.List {
 		if v.Type == "query" {
 			checkVariable(t, prometheus, v.Name, v.Definition)
@@ -124,6 +125,24 @@ func TestDashboard(t *testing.T) {
 		}
 	}
 	t.Run("promtool", func(t *testing.T) { checkMetrics(t, w) })
+}
+
+// checkCoverage wants every metric of the sidecar's own on some panel.
+func checkCoverage(t *testing.T, prometheus *server, d *dashboard) {
+	t.Helper()
+	names, err := prometheus.labelValues(`{__name__=~"sidecar_.*"}`, "__name__")
+	if err != nil || len(names) < 30 {
+		t.Errorf("Prometheus knows the metrics %v, error: %v", names, err)
+	}
+	all := fmt.Sprint(d.expressions())
+	for _, name := range names {
+		for _, part := range []string{"_bucket", "_sum", "_count"} {
+			name = strings.TrimSuffix(name, part)
+		}
+		if !strings.Contains(all, name) {
+			t.Errorf("no panel shows %s", name)
+		}
+	}
 }
 
 // checkVariable wants a choice in a variable's query, which is

@@ -24,10 +24,11 @@ dependencies:
     breaker: {consecutive_failures: 4, cooldown: 60s}
     retry: {max_retries: 1}
     fallback: [{stale: {max_age: 10m}}, {static: {body: "{}"}}]
-  - name: payments                      # narrow: a queue, and refusals
+  - name: payments                      # narrow: a queue, and refusals; wider settings are proposed
     listen: %[4]q
     upstream: %[6]q
     bulkhead: {max_concurrent: 1, max_waiting: 1, queue_timeout: 2s}
+    shadow: {bulkhead: {max_concurrent: 5}}
   - name: search                        # observed: refuses nothing, and says what it would
     listen: %[5]q
     upstream: %[6]q
