@@ -79,17 +79,22 @@ func New(name string, s *Settings, store *Store, o Observer) *Dependency {
 
 // Update gives the dependency new settings, for the calls that arrive from now
 // on. Limits and thresholds take hold in place; a changed upstream gets a new
-// connection pool, a fresh breaker and none of the old one's copies. Calls in
-// flight end under the settings they began with.
+// connection pool, a fresh breaker and none of the old one's copies. Changed
+// authorities end the trust in connections made before: a new pool, and nothing
+// else. Calls in flight end under the settings they began with.
 func (d *Dependency) Update(s *Settings) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
 	old := d.current.Load()
 	next := &runtime{settings: s, pool: old.pool, target: old.target}
-	moved := !s.samePool(old.settings)
-	if moved {
+	moved := !s.sameUpstream(old.settings)
+	switch {
+	case moved:
 		next.pool, next.target = newPool(s), newTarget(s.Upstream)
+	case !s.TLS.trustsAs(old.settings.TLS):
+		next.pool = newPool(s)
+		next.pool.id = old.pool.id
 	}
 	d.current.Store(next)
 	d.breaker.SetPolicy(now, s.Breaker)
@@ -97,6 +102,8 @@ func (d *Dependency) Update(s *Settings) {
 	d.budget.SetPolicy(s.Retry.Budget)
 	if moved {
 		d.breaker.Reset(now)
+	}
+	if next.pool != old.pool {
 		old.pool.retire()
 	}
 }

@@ -42,7 +42,7 @@ const (
 // pool holds the connections to one upstream. It is safe for concurrent use.
 type pool struct {
 	http.RoundTripper        // picks a transport for each request
-	id                uint64 // no two pools have the same
+	id                uint64 // no pools of two upstreams have the same
 	protocol          Protocol
 	secure            bool // https
 	dialer            *dialer
