@@ -162,6 +162,12 @@ var token = regexp.MustCompile(`\$[A-Z][A-Z0-9_]*`)
 // same addresses as before.
 func (s *sidecar) write(t *testing.T, yaml string) {
 	t.Helper()
+	put(t, filepath.Dir(s.path), filepath.Base(s.path), []byte(s.expand(t, yaml)))
+}
+
+// expand gives a configuration its addresses and its process section.
+func (s *sidecar) expand(t *testing.T, yaml string) string {
+	t.Helper()
 	for section, text := range map[string]string{
 		"admin": "{listen: $ADMIN}", "metrics": "{listen: $METRICS}", "log": "{level: debug, format: json, access: all}",
 	} {
@@ -169,20 +175,13 @@ func (s *sidecar) write(t *testing.T, yaml string) {
 			yaml = section + ": " + text + "\n" + yaml
 		}
 	}
-	yaml = token.ReplaceAllStringFunc(yaml, func(word string) string {
+	return token.ReplaceAllStringFunc(yaml, func(word string) string {
 		name := word[1:]
 		if s.addresses[name] == "" {
 			s.addresses[name] = freeAddress(t)
 		}
 		return s.addresses[name]
 	})
-	next := s.path + ".next"
-	if err := os.WriteFile(next, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(next, s.path); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // The listeners' ports: below those that the system gives to outgoing
