@@ -121,6 +121,13 @@ func start(t *testing.T, yaml string, upstreams ...*upstream) *sidecar {
 // apart, stops the process.
 func launch(t *testing.T, yaml string, upstreams ...*upstream) *sidecar {
 	t.Helper()
+	return launchBy(t, nil, yaml, upstreams...)
+}
+
+// launchBy is launch by another command, given by the words before the
+// sidecar's own.
+func launchBy(t *testing.T, words []string, yaml string, upstreams ...*upstream) *sidecar {
+	t.Helper()
 	s := &sidecar{
 		path:      filepath.Join(t.TempDir(), "sidecar.yaml"),
 		addresses: map[string]string{},
@@ -136,7 +143,8 @@ func launch(t *testing.T, yaml string, upstreams ...*upstream) *sidecar {
 		s.addresses["U"] = upstreams[0].addr
 	}
 	s.write(t, yaml)
-	s.cmd = exec.Command(binary, "run", "--config", s.path)
+	line := slices.Concat(words, []string{binary, "run", "--config", s.path})
+	s.cmd = exec.Command(line[0], line[1:]...)
 	s.cmd.Env = environment()
 	s.cmd.Stderr = &s.output
 	if err := s.cmd.Start(); err != nil {
@@ -152,7 +160,7 @@ func launch(t *testing.T, yaml string, upstreams ...*upstream) *sidecar {
 // environment is this process's, without settings of a sidecar. The race
 // detector's pause of a second before every exit is switched off.
 func environment() []string {
-	kept := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SIDECAR_") })
+	kept := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SIDECAR_") || strings.HasPrefix(v, "GOMEMLIMIT=") })
 	return append(kept, "GORACE=atexit_sleep_ms=0")
 }
 
