@@ -233,3 +233,32 @@ func TestDrainEndsWhenQuiet(t *testing.T) {
 	}
 	r.wants(p[2], "A") // still accepts until Close
 }
+
+// An address can widen and narrow: before, a reload from 127.0.0.1:N to
+// 0.0.0.0:N was refused, since the old listener was in the way of the new one.
+func TestAddressWidens(t *testing.T) {
+	r := newRig(t)
+	p := r.ports(3)
+	wide := []string{p[0], "0.0.0.0:" + p[1][strings.LastIndex(p[1], ":")+1:], p[2]}
+	a := dep("a", p[2], r.upstream("A"))
+	r.apply(r.file(p, a))
+	for _, ports := range [][]string{wide, p, wide} {
+		r.apply(r.file(ports, a))
+		r.wants(p[1], "metrics")
+	}
+	// Refused, it serves as before.
+	foreign, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.2:"+wide[1][len("0.0.0.0:"):])
+	if err == nil {
+		t.Fatal("the wide listener is not there")
+	}
+	r.apply(r.file(p, a))
+	if foreign, err = new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.2:"+wide[1][len("0.0.0.0:"):]); err != nil {
+		t.Skip(err)
+	}
+	defer foreign.Close()
+	if err := r.s.Apply(r.file(wide, a)); err == nil || !strings.Contains(err.Error(), "metrics cannot listen on "+wide[1]) {
+		t.Errorf("error = %v, want one that names the listener", err)
+	}
+	r.wants(p[1], "metrics")
+	r.wants(p[2], "A")
+}
