@@ -116,3 +116,63 @@ func TestContainer_MemoryLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestWatch_WithoutNotices: where the system gives no notices of changed files
+// (its instances are used up), they are looked at every 2 s, and the log says so
+// once.
+func TestWatch_WithoutNotices(t *testing.T) {
+	t.Parallel()
+	needs(t, "unshare")
+	words := []string{"unshare", "-Ur", "sh", "-c", `echo 0 > /proc/sys/user/max_inotify_instances && exec "$@"`, "sh"}
+	if err := exec.Command(words[0], append(words[1:], "true")...).Run(); err != nil {
+		t.Skipf("the notices cannot be switched off here: %v", err)
+	}
+	s := launchBy(t, words, numbered(1), newUpstream(t, ok))
+	s.awaitStart(t)
+	volume := &configMap{dir: filepath.Dir(s.path)}
+	for n, change := range []func(string){
+		func(text string) { overwrite(t, s.path, text) },
+		func(text string) { rename(t, s.path, text) },
+		func(text string) { anew(t, s.path, text) },
+		func(text string) { volume.swap(t, map[string]string{"sidecar.yaml": text}) },
+		func(text string) { volume.swap(t, map[string]string{"sidecar.yaml": text}) },
+	} {
+		change(s.expand(t, numbered(n+2)))
+		s.awaitLive(t, fmt.Sprint("change ", n+1), showsNumber(n+2))
+	}
+	warnings := 0
+	for _, line := range s.logs("level", "warn") {
+		if strings.Contains(fmt.Sprint(line["msg"]), "no notices of changed files") {
+			warnings++
+		}
+	}
+	if warnings != 1 {
+		t.Errorf("the lack of notices was logged %d times, want once", warnings)
+	}
+}
+
+// TestWatch_MountedAlone: a file that is a mount of its own, as with subPath,
+// does not change with what replaces it outside. The log says so at the start.
+func TestWatch_MountedAlone(t *testing.T) {
+	t.Parallel()
+	needs(t, "unshare", "mount")
+	const mounted = `for f; do :; done; mount --make-rprivate / && mount --bind "$f" "$f" && exec "$@"`
+	words := []string{"unshare", "-m", "sh", "-c", mounted, "sh"}
+	if err := exec.Command(words[0], append(words[1:], "true", file(t, "x", ""))...).Run(); err != nil {
+		t.Skipf("no file can be mounted here: %v", err)
+	}
+	s := launchBy(t, words, numbered(1), newUpstream(t, ok))
+	s.awaitStart(t)
+	if !poll(patience, func() bool {
+		for _, line := range s.logs("level", "warn") {
+			if text := fmt.Sprint(line["msg"]); strings.Contains(text, "subPath") && strings.Contains(text, s.path) {
+				return true
+			}
+		}
+		return false
+	}) {
+		t.Errorf("the log does not warn:\n%s", s.output.text())
+	}
+	overwrite(t, s.path, s.expand(t, numbered(2))) // in place it is the same file
+	s.awaitLive(t, "written in place", showsNumber(2))
+}

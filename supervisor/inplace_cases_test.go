@@ -41,18 +41,18 @@ var inPlace = map[string]change{
 		ask: opens("/500", 2), was: "after 6", becomes: "after 3"},
 	"breaker.consecutive_failures": {before: "breaker: {consecutive_failures: 5}", after: "breaker: {consecutive_failures: 3}",
 		ask: opens("/500", 0), was: "after 5", becomes: "after 3"},
-	"breaker.slow_call.after": {before: "breaker: {min_calls: 3, failure_ratio: 1, slow_call: {ratio: 1, after: 10s}}", after: "breaker: {min_calls: 3, failure_ratio: 1, slow_call: {ratio: 1, after: 20ms}}",
+	"breaker.slow_call.after": {before: "breaker: {min_calls: 3, failure_ratio: 1, slow_call: {ratio: 1, after: 10s}}", after: "breaker: {min_calls: 3, failure_ratio: 1, slow_call: {ratio: 1, after: 200ms}}",
 		ask: opens("/slow", 0), was: "never", becomes: "after 3"},
-	"breaker.slow_call.ratio": {before: "breaker: {min_calls: 2, failure_ratio: 1, slow_call: {after: 60ms, ratio: 0.75}}", after: "breaker: {min_calls: 2, failure_ratio: 1, slow_call: {after: 60ms, ratio: 0.5}}",
+	"breaker.slow_call.ratio": {before: "breaker: {min_calls: 2, failure_ratio: 1, slow_call: {after: 200ms, ratio: 0.75}}", after: "breaker: {min_calls: 2, failure_ratio: 1, slow_call: {after: 200ms, ratio: 0.5}}",
 		ask: opens("/slow", 2), was: "after 6", becomes: "after 2"},
 	"breaker.cooldown": {before: "breaker: {consecutive_failures: 2, cooldown: 1h}", after: "breaker: {consecutive_failures: 2, cooldown: 2m}",
 		ask: func(p *place) string { return p.opened().String() }, was: "1h0m0s", becomes: "2m0s"},
 	"breaker.jitter": {before: "breaker: {consecutive_failures: 2, jitter: 0}", after: "breaker: {consecutive_failures: 2, jitter: 0.5}",
 		ask: func(p *place) string { return fmt.Sprint("spread: ", p.opened() != time.Hour) }, was: "spread: false", becomes: "spread: true"},
-	"breaker.backoff.factor": {before: "breaker: {consecutive_failures: 2, cooldown: 20ms, backoff: {factor: 1}}", after: "breaker: {consecutive_failures: 2, cooldown: 20ms, backoff: {factor: 10}}",
-		ask: func(p *place) string { return p.openedAgain().String() }, was: "20ms", becomes: "200ms"},
-	"breaker.backoff.max": {before: "breaker: {consecutive_failures: 2, cooldown: 20ms, backoff: {factor: 10, max: 1m}}", after: "breaker: {consecutive_failures: 2, cooldown: 20ms, backoff: {factor: 10, max: 50ms}}",
-		ask: func(p *place) string { return p.openedAgain().String() }, was: "200ms", becomes: "50ms"},
+	"breaker.backoff.factor": {before: "breaker: {consecutive_failures: 2, cooldown: 100ms, backoff: {factor: 1}}", after: "breaker: {consecutive_failures: 2, cooldown: 100ms, backoff: {factor: 10}}",
+		ask: func(p *place) string { return p.openedAgain().String() }, was: "100ms", becomes: "1s"},
+	"breaker.backoff.max": {before: "breaker: {consecutive_failures: 2, cooldown: 100ms, backoff: {factor: 10, max: 1m}}", after: "breaker: {consecutive_failures: 2, cooldown: 100ms, backoff: {factor: 10, max: 300ms}}",
+		ask: func(p *place) string { return p.openedAgain().String() }, was: "1s", becomes: "300ms"},
 	"breaker.probes": {before: "breaker: {consecutive_failures: 2, cooldown: 20ms, probes: 1}", after: "breaker: {consecutive_failures: 2, cooldown: 20ms, probes: 2}",
 		ask: func(p *place) string { p.probed(); return p.s.Snapshots()[0].Breaker.State.String() }, was: "closed", becomes: "half_open"},
 	"breaker.ramp": {before: "breaker: {consecutive_failures: 2, cooldown: 20ms, ramp: 0s}", after: "breaker: {consecutive_failures: 2, cooldown: 20ms, ramp: 1h}",
@@ -72,10 +72,11 @@ var inPlace = map[string]change{
 
 	"retry.max_retries": {before: "retry: {max_retries: 0}", after: "retry: {max_retries: 2}", ask: attempts("/503"), was: "1", becomes: "3"},
 	"retry.on":          {before: "retry: {max_retries: 2, \"on\": [\"502\"]}", after: "retry: {max_retries: 2, \"on\": [\"503\"]}", ask: attempts("/503"), was: "1", becomes: "3"},
-	"retry.backoff.base": {before: "retry: {max_retries: 5, backoff: {base: 1ms, max: 1s}}", after: "retry: {max_retries: 5, backoff: {base: 900ms, max: 1s}}",
-		ask: pauses, was: "long: false", becomes: "long: true"},
-	"retry.backoff.max": {before: "retry: {max_retries: 8, backoff: {base: 20ms, max: 20ms}}", after: "retry: {max_retries: 8, backoff: {base: 20ms, max: 5s}}",
-		ask: pauses, was: "long: false", becomes: "long: true"},
+	// A pause that would end after the deadline is not begun.
+	"retry.backoff.base": {before: "timeout: 2s, retry: {max_retries: 5, backoff: {base: 1ms, max: 9h}}", after: "timeout: 2s, retry: {max_retries: 5, backoff: {base: 9h, max: 9h}}",
+		ask: attempts("/503"), was: "6", becomes: "1"},
+	"retry.backoff.max": {before: "timeout: 2s, retry: {max_retries: 20, backoff: {base: 1ms, max: 1ms}}", after: "timeout: 2s, retry: {max_retries: 20, backoff: {base: 1ms, max: 9h}}",
+		ask: func(p *place) string { return fmt.Sprint("all: ", attempts("/503")(p) == "21") }, was: "all: true", becomes: "all: false"},
 	"retry.budget.ratio": {before: "retry: {max_retries: 1, budget: {min_per_second: 0, ratio: 0}}", after: "retry: {max_retries: 1, budget: {min_per_second: 0, ratio: 1}}",
 		ask: attempts("/503"), was: "1", becomes: "2"},
 	"retry.budget.min_per_second": {before: "retry: {max_retries: 1, budget: {min_per_second: 0, ratio: 0}}", after: "retry: {max_retries: 1, budget: {min_per_second: 9, ratio: 0}}",
@@ -202,14 +203,4 @@ func attempts(path string) func(*place) string {
 		p.call(http.MethodPut, path, "0123456789")
 		return fmt.Sprint(p.up.requests.Load() - before)
 	}
-}
-
-// pauses tells whether a call's retries take long, which by chance one may not.
-func pauses(p *place) string {
-	for range 3 {
-		if p.get1("/503").took > 250*time.Millisecond {
-			return "long: true"
-		}
-	}
-	return "long: false"
 }

@@ -89,7 +89,7 @@ func (u *upstream) answer(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/remote":
 		fmt.Fprint(w, r.RemoteAddr)
 	case r.URL.Path == "/slow":
-		time.Sleep(120 * time.Millisecond)
+		time.Sleep(400 * time.Millisecond)
 	case r.URL.Path == "/grpc":
 		w.Header().Set("Content-Type", "application/grpc")
 		w.Header().Set("Grpc-Status", "5")

@@ -7,9 +7,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,18 +67,33 @@ func (r *rig) upstream(name string) string {
 	return u.URL
 }
 
+// The listeners' ports: below those that the system gives to outgoing
+// connections, which would otherwise take one between its choice and its use.
+const (
+	firstPort = 30_000
+	portCount = 2_700
+)
+
+// portsGiven counts on from a place of this process's own.
+var portsGiven atomic.Int64
+
+func init() { portsGiven.Store(int64(os.Getpid()) * 101) }
+
 // ports returns n free addresses.
 func (r *rig) ports(n int) []string {
 	var all []string
-	for range n {
-		l, err := new(net.ListenConfig).Listen(r.t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			r.t.Fatal(err)
+	for range portCount {
+		address := fmt.Sprintf("127.0.0.1:%d", firstPort+portsGiven.Add(1)%portCount)
+		if l, err := new(net.ListenConfig).Listen(r.t.Context(), "tcp", address); err == nil {
+			_ = l.Close()
+			all = append(all, address)
 		}
-		defer l.Close()
-		all = append(all, l.Addr().String())
+		if len(all) == n {
+			return all
+		}
 	}
-	return all
+	r.t.Fatal("no port is free")
+	return nil
 }
 
 // file parses a configuration whose process listeners are the first two ports.
