@@ -157,13 +157,6 @@ func launchBy(t *testing.T, words []string, yaml string, upstreams ...*upstream)
 	return s
 }
 
-// environment is this process's, without settings of a sidecar. The race
-// detector's pause of a second before every exit is switched off.
-func environment() []string {
-	kept := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SIDECAR_") || strings.HasPrefix(v, "GOMEMLIMIT=") })
-	return append(kept, "GORACE=atexit_sleep_ms=0")
-}
-
 var token = regexp.MustCompile(`\$[A-Z][A-Z0-9_]*`)
 
 // write puts a configuration into the file that the sidecar reads, under the

@@ -185,7 +185,7 @@ type kept struct {
 
 func (p *place) state() kept {
 	b := p.s.Snapshots()[0].Breaker
-	return kept{b.Calls, b.Failures, int(p.s.Store().Entries), b.OpenedTotal, b.Since}
+	return kept{b.Calls, b.Failures, p.s.Store().Entries, b.OpenedTotal, b.Since}
 }
 
 // changes runs one change: it is asked before, then the dependency gets a past

@@ -264,12 +264,14 @@ func TestAddressWidens(t *testing.T) {
 		r.wants(p[1], "metrics")
 	}
 	// Refused, it serves as before.
-	foreign, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.2:"+wide[1][len("0.0.0.0:"):])
-	if err == nil {
+	beside := "127.0.0.2:" + wide[1][len("0.0.0.0:"):]
+	if l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", beside); err == nil {
+		l.Close()
 		t.Fatal("the wide listener is not there")
 	}
 	r.apply(r.file(p, a))
-	if foreign, err = new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.2:"+wide[1][len("0.0.0.0:"):]); err != nil {
+	foreign, err := new(net.ListenConfig).Listen(t.Context(), "tcp", beside)
+	if err != nil {
 		t.Skip(err)
 	}
 	defer foreign.Close()
