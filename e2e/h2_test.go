@@ -39,16 +39,16 @@ dependencies:
 			t.Errorf("the page does not show %q: %v", bad.says, err)
 		}
 	}
-	s.write(t, numbered(200))
-	s.awaitLive(t, "the good file", showsNumber(200))
+	room := func(n int) string { return strings.Replace(roomy, "max_waiting: 500", fmt.Sprintf("max_waiting: %d", n), 1) }
+	s.write(t, room(1000))
+	s.awaitLive(t, "the good file", showsNumber(1000))
 	s.wantMetric(t, 1, "sidecar_config_last_reload_successful")
 	begin := time.Now()
 	for i := range 100 {
-		text := strings.Replace(roomy, "max_waiting: 500", fmt.Sprintf("max_waiting: %d", 1001+i), 1)
 		if i%2 == 0 {
-			s.write(t, text)
+			s.write(t, room(1001+i))
 		} else {
-			overwrite(t, s.path, s.expand(t, text))
+			overwrite(t, s.path, s.expand(t, room(1001+i)))
 		}
 		time.Sleep(time.Until(begin.Add(time.Duration(i+1) * 20 * time.Millisecond)))
 	}
