@@ -102,7 +102,6 @@ func (p *pod) change(t *testing.T, yaml, result string) {
 	reloads := func() float64 { return p.metrics(t).sum(t, "sidecar_config_reloads_total", "result", result) }
 	before := reloads()
 	p.publish(t, yaml)
-	p.signal(t, syscall.SIGHUP)
 	if !poll(patience, func() bool { return reloads() > before }) {
 		t.Fatalf("the changed ConfigMap was not noticed as %s:\n%s", result, p.output.tail(10))
 	}
