@@ -25,10 +25,10 @@ func soaked(n int) string {
 cache: {max_bytes: %dMiB}
 log: {level: warn}
 dependencies:
-  - {name: a, listen: $A, upstream: "http://$U", bulkhead: {max_concurrent: %d, max_waiting: 500, queue_timeout: 9s}, timeout: 9s, attempt_timeout: 9s}
-  - {name: b, listen: $B, upstream: "http://$U", bulkhead: {max_concurrent: 60, max_waiting: %d, queue_timeout: 9s}, timeout: %ds, attempt_timeout: 9s, fallback: [{static: {body_file: body.txt}}]}
+  - {name: a, listen: $A, upstream: "http://$U", bulkhead: {max_concurrent: %d, max_waiting: 1500, queue_timeout: 25s}, timeout: 25s, attempt_timeout: 25s}
+  - {name: b, listen: $B, upstream: "http://$U", bulkhead: {max_concurrent: 60, max_waiting: %d, queue_timeout: 25s}, timeout: %ds, attempt_timeout: 25s, fallback: [{static: {body_file: body.txt}}]}
   - {name: sick, listen: $SICK, upstream: "http://$U", breaker: {cooldown: 1h, min_calls: %d}}
-`, 1+n%7, 20+n%11, 1000+n, 9+n%3, 5+n)
+`, 1+n%7, 20+n%11, 2000+n, 25+n%3, 5+n)
 	if n%2 == 0 {
 		text += "  - {name: comes, listen: $COMES, upstream: \"http://$U\"}\n"
 	}
@@ -80,7 +80,7 @@ func TestSoak(t *testing.T) {
 	for n := 1; n <= rewrites; n++ {
 		w.rewrite(n)
 	}
-	s.awaitLive(t, "the last file", showsNumber(1000+rewrites))
+	s.awaitLive(t, "the last file", showsNumber(2000+rewrites))
 	if text, err := s.ask(http.MethodGet, s.url("ADMIN")+"/api/config", ""); err != nil || strings.Contains(string(text), "name: comes\n") != (rewrites%2 == 0) {
 		t.Errorf("in the end the configuration is\n%s %v", text, err)
 	}
@@ -170,7 +170,7 @@ func (w *rewriter) rewrite(n int) {
 	}
 	switch w.random.IntN(4) {
 	case 0:
-		w.s.awaitLive(w.t, fmt.Sprintf("rewrite %d", n), showsNumber(1000+n))
+		w.s.awaitLive(w.t, fmt.Sprintf("rewrite %d", n), showsNumber(2000+n))
 	case 1:
 		time.Sleep(time.Duration(w.random.IntN(600)) * time.Millisecond)
 	case 2:

@@ -34,6 +34,14 @@ func (s *sidecar) reloads(t *testing.T, result string) float64 {
 	return s.metrics(t).sum(t, "sidecar_config_reloads_total", "result", result)
 }
 
+// awaitReloads waits until there have been as many reloads with a result.
+func (s *sidecar) awaitReloads(t *testing.T, result string, want int) {
+	t.Helper()
+	if !poll(patience, func() bool { return s.reloads(t, result) >= float64(want) }) {
+		t.Fatalf("%v reloads ended in %s, want %d", s.reloads(t, result), result, want)
+	}
+}
+
 // rename replaces a file as editors do.
 func rename(t *testing.T, path, text string) {
 	t.Helper()
@@ -291,7 +299,7 @@ func TestWatch_EqualAndBroken(t *testing.T) {
 	}
 	s.wantMetric(t, 0, "sidecar_config_reloads_total", "result", "success")
 	rename(t, s.path, "dependencies: [")
-	s.wantMetric(t, 1, "sidecar_config_reloads_total", "result", "failure")
+	s.awaitReloads(t, "failure", 1)
 	rename(t, s.path, "dependencies: [")
 	time.Sleep(2500 * time.Millisecond) // longer than the slow look
 	s.wantMetric(t, 1, "sidecar_config_reloads_total", "result", "failure")
@@ -299,6 +307,7 @@ func TestWatch_EqualAndBroken(t *testing.T) {
 		t.Errorf("the broken file was logged %d times, want once", n)
 	}
 	rename(t, s.path, text)
+	s.awaitReloads(t, "success", 1)
 	s.wantMetric(t, 1, "sidecar_config_last_reload_successful")
 	s.wantMetric(t, 1, "sidecar_config_reloads_total", "result", "success")
 	if lines := s.logs("msg", "configuration reloaded"); len(lines) != 1 || lines[0]["changed"] != nil {
