@@ -9,70 +9,28 @@ import (
 	"time"
 )
 
-// parting answers and closes the connection, so that no later call meets it
-// while it dies.
-func parting(status int, body string) func(*exchange) {
-	return func(x *exchange) {
-		x.respond(status, body, "Connection: close")
-		x.close()
-	}
-}
-
 // What happened: copies were replayed for some failures only, so an outage of
 // another kind showed errors although a usable copy was there.
 // Right: whatever keeps the dependency from answering, the good copy answers.
 func TestE6_EveryFailureReplaysTheCopy(t *testing.T) {
 	t.Parallel()
-	trip := func(s *sidecar, u *upstream, port string) {
-		u.handle(fails(http.StatusInternalServerError))
-		for range 3 {
-			s.get(port, "/other")
+	w := patients(t, "  fallback: [{stale: {max_age: 10m}}]", "", parting(http.StatusOK, "good"))
+	w.each(t, func(t *testing.T, p patient) {
+		if r := p.get(p.port, "/page"); r.body != "good" || r.header.Get("Sidecar-Degraded") != "" {
+			t.Fatal(r)
 		}
-	}
-	kinds := []struct {
-		reason, bulkhead string
-		sicken           func(t *testing.T, s *sidecar, u *upstream, port string)
-	}{
-		{"status", "", func(_ *testing.T, _ *sidecar, u *upstream, _ string) { u.handle(fails(http.StatusInternalServerError)) }},
-		{"connect", "", func(_ *testing.T, _ *sidecar, u *upstream, _ string) { u.refuse() }},
-		{"reset", "", func(_ *testing.T, _ *sidecar, u *upstream, _ string) { u.handle((*exchange).reset) }},
-		{"timeout", "", func(_ *testing.T, _ *sidecar, u *upstream, _ string) { u.handle(hang) }},
-		{"protocol", "", func(_ *testing.T, _ *sidecar, u *upstream, _ string) {
-			u.handle(func(x *exchange) { x.write("220 mail.test ESMTP\r\n\r\n") })
-		}},
-		{"open", "", func(_ *testing.T, s *sidecar, u *upstream, port string) { trip(s, u, port) }},
-		{"probing", "", func(t *testing.T, s *sidecar, u *upstream, port string) {
-			trip(s, u, port)
-			s.awaitState(t, "probing", "half_open", 2*time.Second)
-			s.hold(t, u, port)
-		}},
-		{"queue_full", "max_concurrent: 1, max_waiting: 0", func(t *testing.T, s *sidecar, u *upstream, port string) { s.hold(t, u, port) }},
-		{"queue_timeout", "max_concurrent: 1, queue_timeout: 100ms", func(t *testing.T, s *sidecar, u *upstream, port string) { s.hold(t, u, port) }},
-	}
-	var yaml strings.Builder
-	var upstreams []*upstream
-	for i, k := range kinds {
-		fmt.Fprintf(&yaml, "  - {name: %s, listen: $P%d, upstream: \"http://$U%d\", bulkhead: {%s}}\n", k.reason, i+1, i+1, k.bulkhead)
-		upstreams = append(upstreams, newUpstream(t, parting(http.StatusOK, "good")))
-	}
-	s := start(t, stale+"dependencies:\n"+yaml.String(), upstreams...)
-	for i, k := range kinds {
-		t.Run(k.reason, func(t *testing.T) {
-			port, u := fmt.Sprintf("P%d", i+1), upstreams[i]
-			if r := s.get(port, "/page"); r.body != "good" || r.header.Get("Sidecar-Degraded") != "" {
-				t.Fatal(r)
-			}
-			s.wantMetric(t, float64(i+1), "sidecar_cache_stores_total")
-			k.sicken(t, s, u, port)
-			before := u.requests()
-			wantCopy(t, s.get(port, "/page"), "good", k.reason)
-			s.wantMetric(t, 1, "sidecar_fallbacks_total", "dependency", k.reason, "source", "stale", "reason", k.reason)
-			asked := k.reason == "status" || k.reason == "reset" || k.reason == "timeout" || k.reason == "protocol"
-			if n := u.requests() - before; asked != (n == 1) {
-				t.Errorf("the upstream saw %d requests of the degraded call", n)
-			}
-		})
-	}
+	})
+	w.stored(t, 1)
+	w.each(t, func(t *testing.T, p patient) {
+		p.sicken(t)
+		before := p.u.requests()
+		wantCopy(t, p.call(http.MethodGet, "/page"), "good", p.reason)
+		p.wantMetric(t, 1, "sidecar_fallbacks_total", "dependency", p.name, "source", "stale", "reason", p.reason)
+		if n := p.u.requests() - before; p.asked != (n == 1) {
+			t.Errorf("the upstream saw %d requests of the degraded call", n)
+		}
+		p.wantNothing(t, "a target without a copy", p.call(http.MethodGet, "/never"))
+	})
 }
 
 // What happened: an error page took the good copy's place, and was then shown
