@@ -41,7 +41,7 @@ var ailments = []ailment{
 	{"status", "status", 500, "", "", true, own(fails(http.StatusInternalServerError))},
 	{"connect", "connect", 502, "", "", false, func(t *testing.T, s *sidecar, u *upstream, port string) {
 		u.refuse()
-		if !poll(patience, func() bool { return s.get(port, "/none").reason() == "connect" }) {
+		if !poll(patience, func() bool { return s.do(context.Background(), http.MethodPost, port, "/none", nil).reason() == "connect" }) {
 			t.Fatal("connections are not refused")
 		}
 	}},
@@ -76,9 +76,12 @@ type ward struct {
 	upstreams []*upstream
 }
 
-// patients starts a ward. The given text ends its defaults; sections go after
-// those.
-func patients(t *testing.T, defaults, sections string, handler func(*exchange)) *ward {
+// copies is the key of a dependency whose fallback is a stale copy.
+const copies = "fallback: [{stale: {max_age: 10m}}]"
+
+// patients starts a ward. Keys are those of every dependency, sections stand
+// beside them.
+func patients(t *testing.T, keys, sections string, handler func(*exchange)) *ward {
 	t.Helper()
 	var yaml strings.Builder
 	fmt.Fprintf(&yaml, `
@@ -86,12 +89,11 @@ defaults:
   breaker: {mode: "off", consecutive_failures: 3, min_calls: 1000000, jitter: 0, ramp: 0s, probes: 1}
   timeout: 20s
 %s
-%s
 dependencies:
-`, defaults, sections)
+`, sections)
 	w := &ward{}
 	for i, a := range ailments {
-		fmt.Fprintf(&yaml, "  - {name: %s, listen: $P%d, upstream: \"http://$U%d\", %s}\n", a.name, i+1, i+1, a.keys)
+		fmt.Fprintf(&yaml, "  - {name: %s, listen: $P%d, upstream: \"http://$U%d\", %s, %s}\n", a.name, i+1, i+1, keys, a.keys)
 		w.upstreams = append(w.upstreams, newUpstream(t, handler))
 	}
 	w.sidecar = start(t, yaml.String(), w.upstreams...)

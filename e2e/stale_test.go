@@ -14,7 +14,7 @@ import (
 // Right: whatever keeps the dependency from answering, the good copy answers.
 func TestE6_EveryFailureReplaysTheCopy(t *testing.T) {
 	t.Parallel()
-	w := patients(t, "  fallback: [{stale: {max_age: 10m}}]", "", parting(http.StatusOK, "good"))
+	w := patients(t, copies, "", parting(http.StatusOK, "good"))
 	w.each(t, func(t *testing.T, p patient) {
 		if r := p.get(p.port, "/page"); r.body != "good" || r.header.Get("Sidecar-Degraded") != "" {
 			t.Fatal(r)
