@@ -41,7 +41,9 @@ var ailments = []ailment{
 	{"status", "status", 500, "", "", true, own(fails(http.StatusInternalServerError))},
 	{"connect", "connect", 502, "", "", false, func(t *testing.T, s *sidecar, u *upstream, port string) {
 		u.refuse()
-		if !poll(patience, func() bool { return s.do(context.Background(), http.MethodPost, port, "/none", nil).reason() == "connect" }) {
+		if !poll(patience, func() bool {
+			return s.do(context.Background(), http.MethodPost, port, "/none", nil).reason() == "connect"
+		}) {
 			t.Fatal("connections are not refused")
 		}
 	}},
