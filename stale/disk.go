@@ -91,7 +91,7 @@ func (d *Disk) open() error {
 	foreign := 0
 	for _, f := range files {
 		switch name := f.Name(); {
-		case name == "key", name == "lock":
+		case name == "key", name == "lock", name == "key.new":
 		case !ourFile.MatchString(name):
 			foreign++
 		case strings.HasSuffix(name, ".new"): // the last process ended while it wrote

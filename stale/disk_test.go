@@ -124,11 +124,11 @@ func TestBadFiles(t *testing.T) {
 		{"another's name", func(h *host, file string, data []byte) {
 			h.put(filepath.Join(h.dir, strings.Repeat("0", 64)+".copy"), data)
 			_ = os.Remove(file)
-		}, "", 0},
+		}, "under the name of another copy", 0},
 		{"a directory", func(h *host, file string, _ []byte) {
 			_ = os.Remove(file)
 			_ = os.MkdirAll(filepath.Join(file, "x"), 0o700)
-		}, "is a directory", 1},
+		}, "not a regular file", 1},
 		{"foreign", func(h *host, file string, _ []byte) {
 			_ = os.Rename(file, filepath.Join(h.dir, "notes.copy"))
 		}, "1 files that are no copies of ours", 1},
