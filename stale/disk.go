@@ -260,6 +260,17 @@ func (d *Disk) close() {
 	_ = d.lock.Unlock()
 }
 
+// leave writes no more, empties the directory and gives it free.
+func (d *Disk) leave() {
+	d.mu.Lock()
+	clear(d.dirty)
+	d.mu.Unlock()
+	close(d.stop)
+	<-d.done
+	d.empty()
+	_ = d.lock.Unlock()
+}
+
 // begin empties the directory and gives it a key.
 func (d *Disk) begin(secret []byte) {
 	d.empty()

@@ -18,9 +18,7 @@ import (
 func (s *Store) UseDisk(d *Disk) {
 	shelves := s.all()
 	if before := s.disk.Load(); before != nil {
-		before.empty()
-		before.close()
-		before.empty()
+		before.leave()
 	}
 	if d != nil {
 		if len(shelves) == 0 {
