@@ -134,6 +134,12 @@ type state struct {
 		OldestWait    float64 `json:"oldest_wait_seconds"`
 	}
 	Requests struct{ OK, Failed, Fallback, Rejected, Canceled int }
+	Cache    struct {
+		Entries int
+		Bytes   int64
+		Share   int64    `json:"share_bytes"`
+		Oldest  *float64 `json:"oldest_seconds"`
+	}
 }
 
 // api asks the admin API for one dependency.
