@@ -228,7 +228,7 @@ func TestE3_CopiesStarveTheProbe(t *testing.T) {
 	u := newUpstream(t, ok)
 	s := start(t, stale+`
 dependencies:
-  - {name: a, listen: $A, upstream: "http://$U", bulkhead: {max_concurrent: 50}}
+  - {name: a, listen: $A, upstream: "http://$U", attempt_timeout: 5s, timeout: 5s, bulkhead: {max_concurrent: 50}}
 `, u)
 	s.get("A", "/page")
 	s.wantMetric(t, 1, "sidecar_cache_stores_total")
