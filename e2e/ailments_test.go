@@ -17,32 +17,42 @@ type ailment struct {
 	keys   string // of the dependency
 	line   string // of the header of every call, or empty
 	asked  bool   // each call reaches the upstream
-	begin  func(t *testing.T, s *sidecar, u *upstream, port string)
+	begin  func(t *testing.T, p patient)
 }
 
 // own makes the upstream itself the cause.
-func own(handler func(*exchange)) func(*testing.T, *sidecar, *upstream, string) {
-	return func(_ *testing.T, _ *sidecar, u *upstream, _ string) { u.handle(handler) }
+func own(handler func(*exchange)) func(*testing.T, patient) {
+	return func(_ *testing.T, p patient) { p.u.handle(handler) }
+}
+
+// late makes the upstream take longer than its dependency waits, which is not
+// long from now on: a well one had all the time that a busy machine needs.
+func late(handler func(*exchange)) func(*testing.T, patient) {
+	return func(t *testing.T, p patient) {
+		p.reload(t, p.yaml("100ms"))
+		t.Cleanup(func() { p.reload(t, p.yaml("20s")) })
+		p.u.handle(handler)
+	}
 }
 
 // tripped opens the circuit by failures, of a target that no test asks for.
-func tripped(_ *testing.T, s *sidecar, u *upstream, port string) {
-	u.handle(fails(http.StatusInternalServerError))
+func tripped(_ *testing.T, p patient) {
+	p.u.handle(fails(http.StatusInternalServerError))
 	for range 3 {
-		s.get(port, "/trip")
+		p.get(p.port, "/trip")
 	}
 }
 
 // held has the only permit taken.
-func held(t *testing.T, s *sidecar, u *upstream, port string) { s.hold(t, u, port) }
+func held(t *testing.T, p patient) { p.hold(t, p.u, p.port) }
 
 // ailments are all of them. Each lasts until its test's end.
 var ailments = []ailment{
 	{"status", "status", 500, "", "", true, own(fails(http.StatusInternalServerError))},
-	{"connect", "connect", 502, "", "", false, func(t *testing.T, s *sidecar, u *upstream, port string) {
-		u.refuse()
+	{"connect", "connect", 502, "", "", false, func(t *testing.T, p patient) {
+		p.u.refuse()
 		if !poll(patience, func() bool {
-			return s.do(context.Background(), http.MethodPost, port, "/none", nil).reason() == "connect"
+			return p.do(context.Background(), http.MethodPost, p.port, "/none", nil).reason() == "connect"
 		}) {
 			t.Fatal("connections are not refused")
 		}
@@ -56,17 +66,17 @@ var ailments = []ailment{
 		x.write("220 mail.test ESMTP\r\n\r\n")
 		x.close()
 	})},
-	{"attempt", "timeout", 504, "attempt_timeout: 100ms", "", true, own(hang)},
-	{"call", "timeout", 504, "timeout: 100ms, attempt_timeout: 100ms", "", true, own(func(x *exchange) {
+	{"attempt", "timeout", 504, "attempt_timeout: SHORT", "", true, late(hang)},
+	{"call", "timeout", 504, "timeout: SHORT, attempt_timeout: SHORT", "", true, late(func(x *exchange) {
 		x.write("HTTP/1.1 200 OK\r\n") // and nothing more
 		x.hang()
 	})},
 	{"deadline", "deadline", 504, "", "X-Request-Timeout-Ms: 100", true, own(hang)},
 	{"open", "open", 503, "breaker: {mode: enforce, cooldown: 1m}", "", false, tripped},
-	{"probing", "probing", 503, "breaker: {mode: enforce, cooldown: 200ms}", "", false, func(t *testing.T, s *sidecar, u *upstream, port string) {
-		tripped(t, s, u, port)
-		s.awaitState(t, "probing", "half_open", 2*time.Second)
-		s.hold(t, u, port)
+	{"probing", "probing", 503, "breaker: {mode: enforce, cooldown: 200ms}", "", false, func(t *testing.T, p patient) {
+		tripped(t, p)
+		p.awaitState(t, p.name, "half_open", 2*time.Second)
+		p.hold(t, p.u, p.port)
 	}},
 	{"full", "queue_full", 503, "bulkhead: {max_concurrent: 1, max_waiting: 0}", "", false, held},
 	{"waits", "queue_timeout", 503, "bulkhead: {max_concurrent: 1, queue_timeout: 50ms}", "", false, held},
@@ -76,7 +86,12 @@ var ailments = []ailment{
 type ward struct {
 	*sidecar
 	upstreams []*upstream
+	text      string // of the configuration
 }
+
+// yaml returns the configuration with the time that a dependency waits which
+// waits too short.
+func (w *ward) yaml(short string) string { return strings.ReplaceAll(w.text, "SHORT", short) }
 
 // copies is the key of a dependency whose fallback is a stale copy.
 const copies = "fallback: [{stale: {max_age: 10m}}]"
@@ -98,14 +113,15 @@ dependencies:
 		fmt.Fprintf(&yaml, "  - {name: %s, listen: $P%d, upstream: \"http://$U%d\", %s, %s}\n", a.name, i+1, i+1, keys, a.keys)
 		w.upstreams = append(w.upstreams, newUpstream(t, handler))
 	}
-	w.sidecar = start(t, yaml.String(), w.upstreams...)
+	w.text = yaml.String()
+	w.sidecar = start(t, w.yaml("20s"), w.upstreams...)
 	return w
 }
 
 // patient is one dependency of a ward.
 type patient struct {
 	ailment
-	*sidecar
+	*ward
 	port string
 	u    *upstream
 }
@@ -114,7 +130,7 @@ type patient struct {
 func (w *ward) each(t *testing.T, test func(t *testing.T, p patient)) {
 	t.Helper()
 	for i, a := range ailments {
-		t.Run(a.name, func(t *testing.T) { test(t, patient{a, w.sidecar, fmt.Sprintf("P%d", i+1), w.upstreams[i]}) })
+		t.Run(a.name, func(t *testing.T) { test(t, patient{a, w, fmt.Sprintf("P%d", i+1), w.upstreams[i]}) })
 	}
 }
 
@@ -127,7 +143,7 @@ func (w *ward) stored(t *testing.T, n int) {
 // sicken brings the ailment on, for as long as the test runs.
 func (p patient) sicken(t *testing.T) {
 	t.Helper()
-	p.begin(t, p.sidecar, p.u, p.port)
+	p.begin(t, p)
 }
 
 // call makes a call that the ailment befalls.
