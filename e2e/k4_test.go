@@ -137,8 +137,8 @@ func TestK4_FloodTakesNoneOfAnothersShare(t *testing.T) {
 	s := start(t, base+strings.ReplaceAll(`
 cache: {max_bytes: 8MiB}
 dependencies:
-  - {name: a, listen: $A, upstream: "http://V", fallback: [{stale: {max_age: 10m}}]}
-  - {name: b, listen: $B, upstream: "http://V", fallback: [{stale: {max_age: 10m}}]}
+  - {name: a, listen: $A, upstream: "http://V", attempt_timeout: 9s, timeout: 9s, fallback: [{stale: {max_age: 10m}}]}
+  - {name: b, listen: $B, upstream: "http://V", attempt_timeout: 9s, timeout: 9s, fallback: [{stale: {max_age: 10m}}]}
   - {name: without, listen: $C, upstream: "http://V"}
 `, "V", v.addr))
 	s.without(t, v)
