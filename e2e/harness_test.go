@@ -145,6 +145,10 @@ func launchBy(t *testing.T, words []string, yaml string, upstreams ...*upstream)
 	}
 	s.write(t, yaml)
 	s.run(t)
+	t.Cleanup(func() { // the last resort, where the test ended before it could be stopped
+		_ = s.cmd.Process.Kill()
+		<-s.exited
+	})
 	return s
 }
 
