@@ -87,7 +87,7 @@ type sidecar struct {
 	upstreams []*upstream
 	client    *http.Client // for ordinary calls
 	scraper   *http.Client // a new connection for every question to admin and metrics
-	words     []string // before the command line that runs it
+	words     []string     // before the command line that runs it
 	cmd       *exec.Cmd
 	output    output
 	exited    chan struct{}
