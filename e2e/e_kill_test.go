@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	killers = 8  // sidecars that are killed, side by side
-	pages   = 24 // of each
+	killers     = 8  // sidecars that are killed, side by side
+	ledgerPages = 24 // of each
 )
 
 // kills is how often each sidecar is killed.
@@ -33,8 +33,8 @@ func kills() int {
 // version, which every write raises. It is safe for concurrent use.
 type ledger struct {
 	mu      sync.Mutex // guards everything below
-	version [pages]int
-	acked   [pages]int // of the last write whose answer a caller has seen
+	version [ledgerPages]int
+	acked   [ledgerPages]int // of the last write whose answer a caller has seen
 }
 
 // page is the body of a target at a version. It proves itself: a part, a
@@ -121,7 +121,7 @@ func (l *ledger) busy(t *testing.T, s *sidecar, rnd *rand.Rand) (end func()) {
 		own := rand.New(rand.NewPCG(rnd.Uint64(), 1))
 		done.Go(func() {
 			for !over.Load() {
-				target := own.IntN(pages)
+				target := own.IntN(ledgerPages)
 				if own.IntN(4+target*target) == 0 {
 					l.write(s, target)
 				} else {
@@ -148,7 +148,7 @@ func TestE6_KilledAtAnyMoment(t *testing.T) {
 	began := time.Now()
 	var all sync.WaitGroup
 	for range killers {
-		all.Go(func() { live(t, &seen) })
+		all.Go(func() { lives(t, &seen) })
 	}
 	all.Wait()
 	if seen.shown.Load() != seen.files.Load() || seen.shown.Load() < seen.kills.Load() {
@@ -160,8 +160,8 @@ func TestE6_KilledAtAnyMoment(t *testing.T) {
 // tally is what all lives have seen.
 type tally struct{ kills, files, shown atomic.Int64 }
 
-// live runs a sidecar through all its lives.
-func live(t *testing.T, seen *tally) {
+// lives runs a sidecar through all its lives.
+func lives(t *testing.T, seen *tally) {
 	rnd := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	l := &ledger{}
 	u := newUpstream(t, l.serve)
@@ -185,7 +185,7 @@ func live(t *testing.T, seen *tally) {
 		// A file that is torn, or of no use, would be missing here.
 		s.wantMetric(t, float64(len(paths)), "sidecar_cache_entries")
 		seen.files.Add(int64(len(paths)))
-		for target := range pages {
+		for target := range ledgerPages {
 			if l.read(t, s, target) {
 				seen.shown.Add(1)
 			}
