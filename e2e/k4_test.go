@@ -58,7 +58,7 @@ func (s *sidecar) flood(t *testing.T, port string, n, bytes int, path func(i int
 // kept.
 func TestK4_CacheBoundedByBytes(t *testing.T) {
 	notUnderRace(t)
-	const urls, limit, margin = 2000, 32 << 20, 64 << 20
+	const urls, limit, margin = 2000, 32 << 20, 48 << 20
 	var asked atomic.Int64 // for the large object
 	v := newServer(t, "http1", nil, func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.URL.Path, "/large") {

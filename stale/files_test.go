@@ -158,4 +158,3 @@ func TestUnwantedFiles(t *testing.T) {
 		})
 	}
 }
-

@@ -69,6 +69,7 @@ func serve(ctx context.Context, settings *processSettings, ready func()) error {
 	}
 	defer s.supervisor.Close()
 	s.limitMemory()
+	paceCollector()
 	go s.telemetry.Report(draining)
 	go source.Watch(draining, func(warning string) { s.log.Warn(warning) }, s.reloadChanged)
 	s.log.Info("ready", zap.String("config", settings.path()), zap.Int("dependencies", len(c.Dependencies)),
