@@ -17,10 +17,10 @@ const drillPath = "/api/dependencies/payments/drill"
 // Orders as they may be written, and what becomes of them.
 func TestDrillOrders(t *testing.T) {
 	for body, want := range map[string]proxy.Drill{
-		`{"latency":"8s","share":"50%","for":"30s"}`: {Fault: proxy.FaultLatency, Latency: 8 * time.Second, Share: 0.5, For: 30 * time.Second},
-		`{"for":"1h","error":503}`:                   {Fault: proxy.FaultError, Status: 503, Share: 1, For: time.Hour},
-		`{"error":400,"share":"0.5%","for":"1ms"}`:   {Fault: proxy.FaultError, Status: 400, Share: 0.005, For: time.Millisecond},
-		`{"refuse":true,"share":"100%","for":"1s"} `: {Fault: proxy.FaultRefuse, Share: 1, For: time.Second},
+		`{"latency":"8s","share":"50%","for":"30s"}`:    {Fault: proxy.FaultLatency, Latency: 8 * time.Second, Share: 0.5, For: 30 * time.Second},
+		`{"for":"1h","error":503}`:                      {Fault: proxy.FaultError, Status: 503, Share: 1, For: time.Hour},
+		`{"error":400,"share":"0.5%","for":"1ms"}`:      {Fault: proxy.FaultError, Status: 400, Share: 0.005, For: time.Millisecond},
+		`{ "refuse" : true, "share":"100%","for":"1s"}`: {Fault: proxy.FaultRefuse, Share: 1, For: time.Second},
 	} {
 		f := newFake()
 		w := ask(New(options(f)), request("POST", drillPath, body, "Content-Type", "application/json"))

@@ -225,3 +225,27 @@ func TestDrill_NeedsLeave(t *testing.T) {
 		t.Errorf("after the restart: %v, %s", r, again.drills(t))
 	}
 }
+
+// TestDrill_CallerLeavesTheWait: while a drill holds a request up its body is
+// not read; that its caller has left is noticed all the same, and counts for
+// nothing.
+func TestDrill_CallerLeavesTheWait(t *testing.T) {
+	t.Parallel()
+	u := newUpstream(t, ok)
+	s := start(t, drillable("true")+"    timeout: 1m\n    attempt_timeout: 1m\n", u)
+	s.drill(t, 0, "a", "--latency", "1m", "--for", "1m")
+	for n, request := range []string{
+		"POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello",
+		"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n",
+	} {
+		c := s.dial(t, "A")
+		c.send(t, request)
+		s.wantMetric(t, 1, "sidecar_bulkhead_in_use", "dependency", "a")
+		c.leave()
+		s.wantMetric(t, float64(n+1), "sidecar_attempts_total", "dependency", "a", "result", "canceled")
+		s.wantMetric(t, 0, "sidecar_bulkhead_in_use", "dependency", "a")
+	}
+	if w := s.api(t, "a").Breaker.Window; w.Calls != 0 || u.requests() != 0 {
+		t.Errorf("the breaker counted %+v, the upstream saw %d requests; want nothing", w, u.requests())
+	}
+}

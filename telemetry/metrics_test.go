@@ -169,14 +169,13 @@ func TestSeriesExistBeforeTheFirstEvent(t *testing.T) {
 	for _, d := range proxy.Denials {
 		words = append(words, fmt.Sprintf(`sidecar_retries_denied_total{dependency="a",reason="%s"}`, d))
 	}
-	for _, f := range proxy.Faults {
-		words = append(words, fmt.Sprintf(`sidecar_drill_injected_total{dependency="a",fault="%s"}`, f))
-	}
 	for _, s := range []string{"closed", "half_open", "open"} {
 		words = append(words, fmt.Sprintf(`sidecar_breaker_transitions_total{dependency="a",to="%s"}`, s))
 	}
 	words = append(
 		words, `sidecar_retries_total{dependency="a"}`, `sidecar_drill_withheld_total{dependency="a"}`,
+		`sidecar_drill_injected_total{dependency="a",fault="latency"}`, `sidecar_drill_injected_total{dependency="a",fault="error"}`,
+		`sidecar_drill_injected_total{dependency="a",fault="refuse"}`,
 		`sidecar_breaker_open_seconds_total{dependency="a"}`, `sidecar_breaker_would_reject_total{dependency="a"}`,
 	)
 	for h, buckets := range map[string][]float64{
