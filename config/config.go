@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"net/url"
 	"reflect"
 	"time"
@@ -90,6 +91,9 @@ type TLS struct {
 	ServerName         string `yaml:"server_name" doc:"name the certificate must carry; empty = the upstream's host"`
 	MinVersion         string `yaml:"min_version" rule:"any,oneof=1.2|1.3" doc:"lowest TLS version"`
 	InsecureSkipVerify bool   `yaml:"insecure_skip_verify" doc:"accept any certificate"`
+
+	// content stands for what the files hold, so that Equal sees a rotation.
+	content [sha256.Size]byte
 }
 
 // Policy are the settings that a route may change.

@@ -33,18 +33,18 @@ type decoder struct {
 	set      map[string]place // by key path
 	merged   map[*yaml.Node][]pair
 	merging  map[*yaml.Node]bool // mappings whose merge keys are being followed
-	bodies   map[string][]byte   // body files already read
+	intake   intake              // the files read so far
 	nodes    int
 }
 
-func newDecoder(file, dir string) *decoder {
+func newDecoder(file, dir string, in intake) *decoder {
 	return &decoder{
 		file:    file,
 		dir:     dir,
 		set:     make(map[string]place),
 		merged:  make(map[*yaml.Node][]pair),
 		merging: make(map[*yaml.Node]bool),
-		bodies:  make(map[string][]byte),
+		intake:  in,
 	}
 }
 

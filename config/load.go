@@ -31,17 +31,29 @@ type Process struct {
 // Load reads and parses a file. The error is Faults, or says why the file
 // cannot be read.
 func Load(path string, p Process) (*Config, error) {
-	data, err := readBounded(path, mostFile)
+	c, _, err := read(path, p)
+	return c, err
+}
+
+// read is [Load], and tells what was taken in, whether or not it was of use.
+func read(path string, p Process) (*Config, intake, error) {
+	in := intake{}
+	data, err := in.read(path, mostFile)
 	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w; name a readable file", err)
+		return nil, in, fmt.Errorf("read configuration: %w; name a readable file", err)
 	}
-	return Parse(path, data, p)
+	c, err := decode(path, data, p, in)
+	return c, in, err
 }
 
 // Parse parses the bytes of a file. The path names the file in faults, and a
 // relative body_file starts from its folder. The error is Faults.
 func Parse(path string, data []byte, p Process) (*Config, error) {
-	d := newDecoder(path, filepath.Dir(path))
+	return decode(path, data, p, intake{})
+}
+
+func decode(path string, data []byte, p Process, in intake) (*Config, error) {
+	d := newDecoder(path, filepath.Dir(path), in)
 	c := Default()
 	if root := d.document(data); root != nil {
 		d.root(root, c)
@@ -51,6 +63,7 @@ func Parse(path string, data []byte, p Process) (*Config, error) {
 	d.external = false
 	for i := range c.Dependencies {
 		c.Dependencies[i].resolve()
+		c.Dependencies[i].TLS.content = d.contentOf(c.Dependencies[i].TLS)
 	}
 	d.validate(c, p)
 	if len(d.faults) > 0 {

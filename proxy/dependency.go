@@ -94,16 +94,20 @@ func (d *Dependency) runs(s *Settings) *runtime {
 // Update gives the dependency new settings, for the calls that arrive from now
 // on. Limits and thresholds take hold in place; a changed upstream gets a new
 // connection pool, a fresh breaker, none of the old one's copies and no drill.
-// Calls in flight end under the settings they began with.
+// Changed authorities end the trust in connections made before: a new pool, and
+// nothing else. Calls in flight end under the settings they began with.
 func (d *Dependency) Update(s *Settings) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
 	old := d.current.Load()
 	next := &runtime{settings: s, pool: old.pool, target: old.target, shelf: old.shelf}
-	moved := !s.samePool(old.settings)
-	if moved {
+	moved := !s.sameUpstream(old.settings)
+	switch {
+	case moved:
 		next = d.runs(s)
+	case !s.TLS.trustsAs(old.settings.TLS):
+		next.pool = newPool(s)
 	}
 	next.shadow = old.shadow.next(d, s.Shadow, moved)
 	d.current.Store(next)
@@ -114,8 +118,10 @@ func (d *Dependency) Update(s *Settings) {
 	if moved {
 		d.drills.stop(DrillMoved)
 		d.breaker.Reset(now)
-		old.pool.retire()
 		old.shelf.Close()
+	}
+	if next.pool != old.pool {
+		old.pool.retire()
 	}
 }
 

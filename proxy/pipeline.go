@@ -86,7 +86,7 @@ func (c *call) admit(now time.Time) error {
 // first verdict on a permit counts, so [call.end] can always add the harmless
 // one. An attempt at the upstream of before says nothing of the present one.
 func (c *call) settle(o breaker.Outcome) {
-	if c.run.pool != c.d.current.Load().pool {
+	if c.run.target != c.d.current.Load().target {
 		o = breaker.Ignored
 	}
 	c.mu.Lock()

@@ -36,8 +36,10 @@
 //   - "drill begun through the admin listener: faults are injected", "drill
 //     ended" (warn): dependency, fault, share, until, and at the end reason and
 //     injected (attempts).
-//   - "configuration reloaded" (info), "configuration not reloaded" (error,
-//     with the error; the running configuration stays).
+//   - "configuration reloaded" (info): added, removed, changed (names of
+//     dependencies) and settings (such as log.level), where there are any;
+//     "configuration not reloaded" (error, with the error; the running
+//     configuration stays).
 //   - "report" (info): dependency, calls, failed, refused, fallback, state,
 //     in_use; see [Telemetry.Report].
 //

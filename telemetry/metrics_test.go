@@ -292,13 +292,13 @@ func TestReloadMetrics(t *testing.T) {
 		})
 	}
 	step(1, 1000, 0, 0)
-	tele.ReloadSucceeded(time.Unix(2000, 5e8))
+	tele.ReloadSucceeded(time.Unix(2000, 5e8), Changes{})
 	step(1, 2000.5, 1, 0)
 	tele.ReloadFailed(time.Unix(3000, 0), errors.New("bad"))
 	step(0, 2000.5, 1, 1)
 	if at, err := tele.LastReload(); !at.Equal(time.Unix(3000, 0)) || err == nil || err.Error() != "bad" {
 		t.Errorf("last reload is %v, %v", at, err)
 	}
-	tele.ReloadSucceeded(time.Unix(4000, 0))
+	tele.ReloadSucceeded(time.Unix(4000, 0), Changes{})
 	step(1, 4000, 2, 1)
 }

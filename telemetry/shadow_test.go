@@ -79,7 +79,7 @@ func TestShadowLine(t *testing.T) {
 		t.Errorf("lines (-want +got):\n%s", d)
 	}
 	expect(t, scrape(t, tele), map[string]float64{`sidecar_breaker_transitions_total{dependency="a",to="open"}`: 0})
-	tele.ReloadSucceeded(at)
+	tele.ReloadSucceeded(at, Changes{})
 	if name, _, err := next(t.Context()); err != nil || name != "reload" {
 		t.Errorf("the first event is %q (%v), want the reload", name, err)
 	}
