@@ -27,6 +27,10 @@ var processChanges = map[string]processChange{
 	"admin.pprof": {"admin: {listen: $ADMIN}", "admin: {listen: $ADMIN, pprof: true}", func(_ *testing.T, s *sidecar) string {
 		return fmt.Sprint(s.get("ADMIN", "/debug/pprof/cmdline").status)
 	}, "404", "200"},
+	"admin.drills": {"admin: {listen: $ADMIN}", "admin: {listen: $ADMIN, drills: true}", func(t *testing.T, s *sidecar) string {
+		order := strings.NewReader(`{"refuse":true,"for":"1ms"}`)
+		return fmt.Sprint(s.do(t.Context(), http.MethodPost, "ADMIN", "/api/dependencies/a/drill", order).status)
+	}, "403", "200"},
 	"log.level":           {"log: {level: warn, access: all}", "log: {level: error, access: all}", logged("/fails"), "json", "nothing"},
 	"log.access":          {"log: {access: degraded}", "log: {access: all}", logged("/"), "nothing", "json"},
 	"log.format":          {"log: {format: json, access: all}", "log: {format: console, access: all}", logged("/"), "json", "console"},
