@@ -30,6 +30,7 @@ func (c Config) Equal(o Config) bool { return reflect.DeepEqual(c, o) }
 type Admin struct {
 	Listen string `yaml:"listen" doc:"host:port of the status page, state and controls; always loopback"`
 	Pprof  bool   `yaml:"pprof" doc:"serve Go's profiles under /debug/pprof/ on the admin listener"`
+	Drills bool   `yaml:"drills" doc:"allow fire drills: faults that an operator injects through the admin listener; false also ends those that run"`
 }
 
 // Metrics is the read-only listener.

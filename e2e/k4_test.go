@@ -52,8 +52,8 @@ func (s *sidecar) flood(t *testing.T, port string, n, bytes int, path func(i int
 
 // What happened: a cache bounded by its number of entries grew to gigabytes,
 // and the first byte of a large object waited for its last.
-// Right: memory stays within the limit and a margin (the garbage collector lets
-// a heap double before it collects, and bodies are on their way meanwhile);
+// Right: memory stays within the limit and a margin (garbage waits for the
+// collector, and bodies are on their way);
 // evictions are counted; an object above max_object_bytes streams and is not
 // kept.
 func TestK4_CacheBoundedByBytes(t *testing.T) {

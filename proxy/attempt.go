@@ -25,6 +25,13 @@ type attempt struct {
 	cancel context.CancelCauseFunc
 	ticket stale.Ticket // under which the answer may be kept
 
+	drill    *drill // that it met, or nil
+	withheld bool   // by the drill: nothing went to the upstream
+	delayed  struct {
+		by  time.Duration // that the drill added, before the request was sent
+		cut bool          // the attempt did not outlast it
+	}
+
 	conn   net.Conn // the connection it was sent on; nil if it got none
 	reused bool
 	wrote  atomic.Bool // the request's headers have been written on it
@@ -91,9 +98,18 @@ func (a *attempt) bodySent() {
 		return
 	}
 	a.sent = time.Now()
-	if t := a.c.policy.AttemptTimeout; t > 0 && (t < a.c.policy.Timeout || a.c.policy.Timeout <= 0) {
-		a.timer = time.AfterFunc(t, func() { a.cancel(errAttempt) })
+	if t := a.attemptTimeout(); t > 0 {
+		a.timer = time.AfterFunc(t-a.delayed.by, func() { a.cancel(errAttempt) })
 	}
+}
+
+// attemptTimeout is the policy's; 0 for none, also where the call's own timeout
+// comes no later.
+func (a *attempt) attemptTimeout() time.Duration {
+	if p := a.c.policy; p.AttemptTimeout < p.Timeout || p.Timeout <= 0 {
+		return p.AttemptTimeout
+	}
+	return 0
 }
 
 // headersDone ends the wait for response headers.
@@ -107,8 +123,9 @@ func (a *attempt) headersDone() {
 	}
 	a.answered = true
 	a.headers = now.Sub(a.start)
+	a.wait = a.delayed.by
 	if !a.sent.IsZero() {
-		a.wait = now.Sub(a.sent)
+		a.wait += now.Sub(a.sent)
 	}
 }
 
@@ -143,7 +160,11 @@ func (a *attempt) finish(r Result) {
 		_ = a.body.Close()
 	}
 	a.cancel(errCallEnded)
-	a.c.d.observer.AttemptDone(Attempt{Dependency: a.c.d.name, Result: r, Retry: a.retry, Headers: headers})
+	done := Attempt{Dependency: a.c.d.name, Result: r, Retry: a.retry, Headers: headers, Withheld: a.withheld}
+	if a.drill != nil {
+		done.Drill = a.drill.Fault
+	}
+	a.c.d.observer.AttemptDone(done)
 }
 
 // fail ends an attempt that brought no response.
