@@ -50,7 +50,7 @@ var processChanges = map[string]processChange{
 	}, "200", "422"},
 	"cache.max_bytes":        {"cache: {max_bytes: 64MiB, max_object_bytes: 50KiB}", "cache: {max_bytes: 50KiB, max_object_bytes: 50KiB}", stored, "20 of 20", "at most 5 of 20"},
 	"cache.max_object_bytes": {"cache: {max_object_bytes: 1MiB}", "cache: {max_object_bytes: 1KiB}", stored, "20 of 20", "at most 5 of 20"},
-	"cache.dir":              {"cache: {dir: \"\"}", "cache: {dir: copies}", writesCopies, "no files", "files"},
+	"cache.dir":              {"cache: {dir: copies}", "cache: {dir: \"\"}", writesCopies, "files", "no files"},
 }
 
 // processKeys is a configuration with a line of its own.

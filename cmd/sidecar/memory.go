@@ -67,5 +67,5 @@ func afterCollection(set func(percent int), now int) {
 // collectorPercent is the garbage that may lie beside a heap, in percent of it:
 // what Go has as its default, or less for a large heap.
 func collectorPercent(live uint64) int {
-	return int(min(max(garbageRoom*100/max(live, 1), 25), 100)) //nolint:gosec // at most 100
+	return int(min(max(garbageRoom*100/max(live, 1), 25), 100))
 }
