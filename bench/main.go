@@ -43,13 +43,13 @@ func main() {
 func run() error {
 	rounds := flag.Int("rounds", 5, "rounds, of which medians are taken")
 	length := flag.Duration("length", 3*time.Second, "length of each loop")
-	quick := flag.Bool("quick", false, "three rounds with loops of a second, to see that all works")
+	quick := flag.Bool("quick", false, "one round with loops of a second, to see that all works")
 	only := flag.String("only", "", "`workloads` to run, separated by commas (default: all)")
 	chosen := flag.String("peers", "", "`peers` to run, separated by commas (default: all that are here)")
 	out := flag.String("out", "", "`folder` for RESULTS.md and results.json (default: this one, for a run of all; none for a part)")
 	flag.Parse()
 	if *quick {
-		*rounds, *length = 3, time.Second
+		*rounds, *length = 1, time.Second
 	}
 	if *out == "" && !*quick && *only == "" && *chosen == "" {
 		*out = "."

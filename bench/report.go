@@ -37,7 +37,7 @@ func (b *bench) report() string {
 	fmt.Fprintf(&out, `# Results
 
 Written by `+"`make bench-compare`"+`; what each figure means, and how it was taken, is in [doc.go](doc.go).
-Medians of %d rounds, loops of %s; the load average before was %.1f.
+Rounds: %d, loops: %s, load average before: %.1f.
 
 %s
 | peer | version |

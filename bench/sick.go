@@ -32,7 +32,7 @@ func sick(b *bench, w *workload, p peers.Peer) (rows, error) {
 	}
 	defer ill.close()
 
-	routes := []peers.Route{{Upstream: healthy.addr}, {Upstream: ill.addr}}
+	routes := []peers.Route{{Upstream: healthy.addr}, {Upstream: ill.addr, Keep: true}}
 	if _, direct := p.(peers.Direct); direct {
 		routes[0].Listen, routes[1].Listen = healthy.addr, ill.addr
 	} else {

@@ -155,8 +155,11 @@ func (r *rig) fail() error {
 // whole returns an error if not all calls were answered as they should: a
 // peer that refuses calls cheaply must not look fast.
 func whole(r load.Result) error {
-	if r.Calls == 0 || r.Failed > r.Calls/1000 {
+	switch {
+	case r.Failed > r.Calls/1000:
 		return fmt.Errorf("%d of %d calls failed: %w", r.Failed, r.Calls+r.Failed, r.Err)
+	case r.Calls == 0:
+		return errors.New("no call was answered in time: use longer loops")
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (Caddy) Command(s Setup) ([]string, error) {
 		answer = fmt.Sprintf("respond %q 200", staticBody)
 	}
 	var file strings.Builder
-	fmt.Fprintf(&file, "{\n\tadmin off\n\tpersist_config off\n\tauto_https off\n\tstorage file_system %s\n\tlog {\n\t\toutput discard\n\t}\n}\n", s.Dir)
+	file.WriteString("{\n\tadmin off\n\tauto_https off\n\tlog {\n\t\toutput discard\n\t}\n}\n")
 	for _, r := range s.Routes {
 		fmt.Fprintf(&file, `http://:%s {
 	bind 127.0.0.1
@@ -62,5 +62,7 @@ func (Caddy) Command(s Setup) ([]string, error) {
 `, port(r.Listen), r.Upstream, policy, keptIdle, timeout, answer)
 	}
 	path, err := s.write("Caddyfile", file.String())
-	return []string{"caddy", "run", "--adapter", "caddyfile", "--config", path}, err
+	// Caddy saves what it runs in these folders.
+	folders := []string{"env", "XDG_CONFIG_HOME=" + s.Dir, "XDG_DATA_HOME=" + s.Dir}
+	return append(folders, "caddy", "run", "--adapter", "caddyfile", "--config", path), err
 }

@@ -49,8 +49,8 @@ var nginxPolicy = map[Policy]string{
       proxy_intercept_errors on;
       error_page 502 503 504 =200 @static;`,
 	Stale: nginxCache,
-	Guard: nginxCache + `
-      proxy_read_timeout 1s;`,
+	Guard: `
+      proxy_read_timeout ` + guardSecond + `;`,
 }
 
 const nginxCache = `
@@ -74,6 +74,10 @@ func (Nginx) Command(s Setup) ([]string, error) {
 	fmt.Fprintf(&file, nginxHead, s.Dir, user)
 	for i, r := range s.Routes {
 		server := fmt.Sprintf("server %s", r.Upstream)
+		means := location
+		if r.Keep {
+			means += nginxCache
+		}
 		switch s.Policy {
 		case Static:
 			server = fmt.Sprintf("%[1]s max_fails=1 fail_timeout=10m;\n    %[1]s max_fails=1 fail_timeout=10m", server)
@@ -94,7 +98,7 @@ func (Nginx) Command(s Setup) ([]string, error) {
     }
     location @static { default_type application/octet-stream; return 200 %[6]s; }
   }
-`, i, server, keptIdle, r.Listen, location, staticBody)
+`, i, server, keptIdle, r.Listen, means, staticBody)
 	}
 	file.WriteString("}\n")
 	path, err := s.write("nginx.conf", file.String())

@@ -44,10 +44,11 @@ type Setup struct {
 	Dir    string // an empty folder of the peer's own
 }
 
-// Route is a listener and where its calls go; both are host and port.
+// Route is a listener and where its calls go.
 type Route struct {
-	Listen   string
-	Upstream string
+	Listen   string // host and port
+	Upstream string // host and port
+	Keep     bool   // under Guard: keep copies, and answer with them while the upstream fails
 }
 
 // ErrAbsent says that a peer's program is not on the PATH.
@@ -88,8 +89,8 @@ func All(built string) []Peer {
 // Direct is no proxy at all: the app calls the upstream.
 type Direct struct{}
 
-// Name returns "no proxy".
-func (Direct) Name() string { return "no proxy" }
+// Name returns "none".
+func (Direct) Name() string { return "none" }
 
 // Version returns nothing.
 func (Direct) Version() (string, error) { return "–", nil }
@@ -112,8 +113,8 @@ func FreeAddr() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// version returns the first line with a version that a program on the PATH
-// prints.
+// version returns the first line that a program on the PATH prints about
+// itself.
 func version(program string, args ...string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -123,12 +124,8 @@ func version(program string, args ...string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w", program, strings.Join(args, " "), err)
 	}
-	for line := range strings.Lines(string(out)) {
-		if strings.ContainsAny(line, "0123456789") {
-			return strings.TrimSpace(line), nil
-		}
-	}
-	return "", fmt.Errorf("%s %s: no version in its output", program, strings.Join(args, " "))
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return line, nil
 }
 
 // write puts a file into the setup's folder and returns its path.

@@ -46,9 +46,7 @@ var sidecarPolicy = map[Policy]string{
 	Guard: `
   timeout: ` + guardSecond + `
   bulkhead: {max_concurrent: ` + fmt.Sprint(guardLimit) + `}
-  breaker: {consecutive_failures: 5, cooldown: 5s}
-  fallback:
-    - stale: {max_age: 1h}`,
+  breaker: {consecutive_failures: 5, cooldown: 5s}`,
 }
 
 const sidecarStale = `
@@ -78,7 +76,10 @@ func (s Sidecar) Command(setup Setup) ([]string, error) {
 	fmt.Fprintf(&file, "admin: {listen: %q}\nmetrics: {listen: %q}\nlog: {access: %s}\ndefaults:%s\ndependencies:\n",
 		admin, metrics, access, sidecarPolicy[setup.Policy])
 	for i, r := range setup.Routes {
-		fmt.Fprintf(&file, "  - {name: d%d, listen: %q, upstream: \"http://%s\"}\n", i, r.Listen, r.Upstream)
+		fmt.Fprintf(&file, "  - name: d%d\n    listen: %q\n    upstream: http://%s\n", i, r.Listen, r.Upstream)
+		if r.Keep {
+			file.WriteString("    fallback:\n    - stale: {max_age: 1h}\n")
+		}
 	}
 	path, err := setup.write("sidecar.yaml", file.String())
 	return []string{s.path, "run", "-c", path}, err

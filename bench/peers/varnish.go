@@ -68,6 +68,9 @@ func (Varnish) Command(s Setup) ([]string, error) {
 	for i, r := range s.Routes {
 		fmt.Fprintf(&file, "backend b%d { .host = \"127.0.0.1\"; .port = %q;%s%s\n}\n", i, port(r.Upstream), limits, probe)
 		fmt.Fprintf(&choose, "  if (local.socket == \"a%[1]d\") { set req.backend_hint = b%[1]d; }\n", i)
+		if s.Policy == Guard && !r.Keep {
+			fmt.Fprintf(&choose, "  if (local.socket == \"a%d\") { return (pass); }\n", i)
+		}
 		args = append(args, "-a", fmt.Sprintf("a%d=%s", i, r.Listen))
 	}
 	fmt.Fprintf(&file, "sub vcl_recv {\n%s  %s\n}\n%s", &choose, then, policy)
