@@ -14,8 +14,9 @@
 //	go install github.com/caddyserver/caddy/v2/cmd/caddy@latest
 //
 // Traefik cannot be installed by go install, since its module replaces others.
-// Its source builds after `go mod download github.com/traefik/traefik/v3@latest`
-// and a copy of the folder that this names: `go build ./cmd/traefik`.
+// It is on its project's page of releases, or is built from a copy of its
+// module: `go mod download -json github.com/traefik/traefik/v3@v3.0.4` names the
+// folder, and there, with any file in webui/static, `go build ./cmd/traefik`.
 //
 // # What is measured
 //
@@ -45,7 +46,7 @@
 //     an answer during an outage, compared with a call that the same peer
 //     passes on, without and with a stale fallback that keeps its answer.
 //   - upstream conns, upstream calls (upstream_conns, upstream_calls): what
-//     reached the failing upstream in warm-up's wake, both loops together.
+//     reached the failing upstream after the warm-up, both loops together.
 //   - KiB / parked call (kib_per_parked_call): growth of resident memory when
 //     1,000 calls wait, divided by these. Connections are part of it.
 //   - answered 200 (answered): share of the calls with a whole answer, fresh

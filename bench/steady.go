@@ -55,7 +55,24 @@ func (b *bench) rig(w *workload, p peers.Peer) (*rig, error) {
 	if w.anySize {
 		r.target.Length = -1
 	}
+	if err := r.ready(); err != nil {
+		r.close()
+		return nil, err
+	}
 	return r, nil
+}
+
+// ready waits for a good answer: some peers listen before they know their
+// routes.
+func (r *rig) ready() error {
+	c := load.NewCaller(&r.target)
+	defer c.Close()
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		err := c.Call()
+		if err == nil || time.Since(began) > startTimeout {
+			return err
+		}
+	}
 }
 
 // start runs a peer in a folder of its own.
@@ -126,20 +143,19 @@ func steady(b *bench, w *workload, p peers.Peer) (rows, error) {
 	return rows{w.name: f}, nil
 }
 
-// fail lets the upstream fail after an answer that could be kept, waits until
-// that answer is stale in the peers that give it a second of freshness, and
-// calls until the peer answers by itself.
+// fail waits until the answer that made the peer ready is stale, where it was
+// kept as fresh for a second, lets the upstream fail, and calls until the peer
+// answers by itself.
 func (r *rig) fail() error {
 	c := load.NewCaller(&r.target)
 	defer c.Close()
-	firstErr := c.Call()
 	time.Sleep(1500 * time.Millisecond)
 	r.upstream.become(failing)
 	began, good := time.Now(), 0
 	var err error
 	for good < settled {
 		if time.Since(began) > outageTimeout {
-			return fmt.Errorf("it never got used to the outage: %w", errors.Join(firstErr, err))
+			return fmt.Errorf("it never got used to the outage: %w", err)
 		}
 		if err = c.Call(); err != nil {
 			good = 0
