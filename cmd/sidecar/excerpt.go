@@ -71,36 +71,38 @@ func show(line string, index int) (cells []cell, at int) {
 	return cells, at
 }
 
-// cutAround leaves at most so many columns around a cell, and returns where it
-// is then. A third of them is before it.
+// cutAround leaves at most so many columns around a cell, about a third of them
+// before it, and returns where it is then.
 func cutAround(cells []cell, at, room int) (_ []cell, _ int) {
 	if columns(cells) < room { // a caret may stand behind the last one
 		return cells, at
 	}
-	from := at
-	for used := 0; from > 0 && used+cells[from-1].width <= room/3; from-- {
-		used += cells[from-1].width
-	}
-	for from > 0 && columns(cells[from-1:]) < room {
-		from--
-	}
-	cells, at = cells[from:], at-from
-	if from > 0 {
-		// The first one goes, with its accents, and the mark takes one column.
-		n := 1
-		for n < at && cells[n].width == 0 {
-			n++
+	room -= 2 * ellipsis.width
+	from, to := at, min(at+1, len(cells))
+	used := max(columns(cells[from:to]), 1)
+	left := func(most int) {
+		for from > 0 && used+cells[from-1].width <= most {
+			from--
+			used += cells[from].width
 		}
-		cells, at = append([]cell{ellipsis}, cells[min(n, len(cells)):]...), max(at-n+1, 1)
-		at = min(at, len(cells))
 	}
-	n, used := 0, 0
-	for n < len(cells) && used+cells[n].width <= room-1 {
-		used += cells[n].width
-		n++
+	left(room / 3)
+	for to < len(cells) && used+cells[to].width <= room {
+		used += cells[to].width
+		to++
 	}
-	if n < len(cells) {
-		cells = append(cells[:n:n], ellipsis)
+	left(room)
+	var kept []cell
+	if from > 0 {
+		for from < at && cells[from].width == 0 {
+			from++ // an accent whose letter is gone
+		}
+		kept = append(kept, ellipsis)
 	}
-	return cells, at
+	at = len(kept) + at - from
+	kept = append(kept, cells[from:to]...)
+	if to < len(cells) {
+		kept = append(kept, ellipsis)
+	}
+	return kept, at
 }

@@ -34,7 +34,7 @@ func TestExcerpt(t *testing.T) {
 		"user":            {"{u: http://me:pw@a, t: X}", 1, 24, "    1 | {u: http://xxxxx@a, t: X}\n      |                        ^\n"},
 		"within the user": {"u: http://me:pw@a", 1, 13, "    1 | u: http://xxxxx@a\n      |           ^\n"},
 		"cut both ways":   {long, 1, 201, "    1 | …" + strings.Repeat("a", 12) + "X" + strings.Repeat("b", 26) + "…\n      |              ^\n"},
-		"cut at the end":  {long, 1, 3, "    1 | " + strings.Repeat("a", 40) + "…\n      |   ^\n"},
+		"cut at the end":  {long, 1, 3, "    1 | " + strings.Repeat("a", 39) + "…\n      |   ^\n"},
 		"cut in front":    {long, 1, 401, "    1 | …" + strings.Repeat("b", 39) + "\n      |                                        ^\n"},
 	} {
 		if got := newSource([]byte(c.text)).excerpt(c.line, c.column, 49, false); got != c.want {
@@ -79,7 +79,8 @@ func TestSecrets(t *testing.T) {
 		"upstream: http://us3r:s3c//r@et@a # x":                    "us3r:s3c//r@et",
 		"upstream: http://us3r:s3cret @a":                          "us3r:s3cret ",
 		"upstream: us3r:s3cret@a":                                  "us3r:s3cret",
-		"upstream: &x us3r:s3 cret@a":                              "us3r:s3 cret",
+		"upstream: &x us3r:s3 cret@a":                              "&x us3r:s3 cret",
+		"upstream: &x \"http://us3r:s3 cret@a":                     "us3r:s3 cret",
 		"upstream: \"http://us3r:s3c":                              "us3r:s3c",
 		"    ret@a.test\"":                                         "ret",
 		"- http://us3r@a":                                          "us3r",

@@ -13,7 +13,9 @@ var (
 	// nextKey begins another value on the same line.
 	nextKey = regexp.MustCompile(`,\s*["']?[-\w]+["']?:\s`)
 	// value ends what stands before a value.
-	value = regexp.MustCompile(`^\s*(-\s+)*[\[{]*\s*(,?\s*["']?[-\w]+["']?:\s+)?([&!]\S+\s+)*["']?`)
+	value = regexp.MustCompile(`^\s*(#+\s*)?(-\s+)*[\[{]*\s*(,?\s*["']?[-\w]+["']?:\s+)?["']?`)
+	// scheme is what a URL has before its user information, an anchor included.
+	scheme = regexp.MustCompile(`^(([&!]\S+\s+)+["']?)?([A-Za-z][-+.0-9A-Za-z]*:)?//`)
 )
 
 // secrets finds the parts of a line of YAML that are, or may be, the user
@@ -42,13 +44,12 @@ func secrets(line string) []span {
 // secret finds the secret of one key and its value, in bytes.
 func secret(part string) (from, to int) {
 	from = len(value.FindString(part))
-	if slashes := strings.Index(part[from:], "//"); slashes >= 0 {
-		from += slashes + len("//")
-	}
+	before := scheme.FindString(part[from:])
+	from += len(before)
 	if at := strings.LastIndexByte(part, '@'); at >= 0 {
 		return from, at
 	}
-	if !strings.HasSuffix(part[:from], "//") {
+	if before == "" {
 		return 0, 0
 	}
 	authority := part[from:]
