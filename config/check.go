@@ -2,9 +2,7 @@ package config
 
 import (
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -111,43 +109,12 @@ func (d *decoder) checkBody(s *Static, path string) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(d.dir, file)
 	}
-	body, ok := d.bodies[file]
-	if !ok {
-		var err error
-		if body, err = readBounded(file, mostBody); err != nil {
-			d.faultAt(d.find(at), at, "must be a readable file: %v", err)
-			return
-		}
-		d.bodies[file] = body
+	body, err := d.intake.read(file, mostBody)
+	if err != nil {
+		d.faultAt(d.find(at), at, "must be a readable file: %v", err)
+		return
 	}
 	s.Body = body
-}
-
-// readBounded reads a regular file of at most the given size.
-func readBounded(file string, most int64) ([]byte, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", file)
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // only read
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) > most {
-		return nil, fmt.Errorf("%s is larger than %s", file, formatSize(most))
-	}
-	if len(data) == 0 {
-		return nil, nil
-	}
-	return data, nil
 }
 
 func (d *decoder) checkMatch(m *Match, path string) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"net/url"
 	"reflect"
 	"time"
@@ -74,6 +75,7 @@ type Dependency struct {
 	Policy       `yaml:",inline"`
 	Breaker      Breaker  `yaml:"breaker" doc:"the circuit breaker"`
 	Bulkhead     Bulkhead `yaml:"bulkhead" doc:"how many calls may run and wait at once"`
+	Shadow       *Shadow  `yaml:"shadow" rule:"own,later" doc:"proposed settings that run beside the live ones and refuse nothing; absent = none"`
 	Routes       []Route  `yaml:"routes" rule:"own,later" doc:"other settings for some calls; the first match wins"`
 }
 
@@ -88,6 +90,9 @@ type TLS struct {
 	ServerName         string `yaml:"server_name" doc:"name the certificate must carry; empty = the upstream's host"`
 	MinVersion         string `yaml:"min_version" rule:"any,oneof=1.2|1.3" doc:"lowest TLS version"`
 	InsecureSkipVerify bool   `yaml:"insecure_skip_verify" doc:"accept any certificate"`
+
+	// content stands for what the files hold, so that Equal sees a rotation.
+	content [sha256.Size]byte
 }
 
 // Policy are the settings that a route may change.
@@ -104,7 +109,12 @@ type Policy struct {
 
 // Breaker is the policy of a circuit breaker.
 type Breaker struct {
-	Mode                string        `yaml:"mode" rule:"oneof=enforce|observe|off" doc:"refuse calls, only count what would be refused, or do nothing"`
+	Mode  string `yaml:"mode" rule:"oneof=enforce|observe|off" doc:"refuse calls, only count what would be refused, or do nothing"`
+	Rules `yaml:",inline"`
+}
+
+// Rules say when a circuit opens and how it closes again.
+type Rules struct {
 	Window              Window        `yaml:"window" doc:"the outcomes that count: a number of calls (1 to 100000) or a duration"`
 	MinCalls            int           `yaml:"min_calls" rule:"min=1" doc:"calls in the window before a ratio is looked at"`
 	FailureRatio        float64       `yaml:"failure_ratio" rule:"ratio" doc:"share of failures in the window that opens the circuit; 0 = any failure"`
@@ -140,6 +150,14 @@ type Bulkhead struct {
 	MaxConcurrent int           `yaml:"max_concurrent" rule:"min=1" doc:"calls running at once"`
 	MaxWaiting    int           `yaml:"max_waiting" rule:"min=0" doc:"calls waiting at once; all others are refused"`
 	QueueTimeout  time.Duration `yaml:"queue_timeout" doc:"longest wait; 0s = until the call's deadline"`
+}
+
+// Shadow holds proposed settings, judged on the live traffic. At least one is
+// set; a key that the file does not set has the dependency's live value. A slow
+// rule with a ratio of 0 is kept: it is the proposal to drop the live one.
+type Shadow struct {
+	Breaker  *Rules    `yaml:"breaker" doc:"a proposed breaker: any key of breaker but mode; a key left out has its live value"`
+	Bulkhead *Bulkhead `yaml:"bulkhead" doc:"a proposed bulkhead: any key of bulkhead; a key left out has its live value"`
 }
 
 // Failure says which answers are failures.

@@ -51,18 +51,18 @@ type decoder struct {
 	set      map[string]place // by key path
 	merged   map[*yaml.Node][]pair
 	merging  map[*yaml.Node]bool // mappings whose merge keys are being followed
-	bodies   map[string][]byte   // body files already read
+	intake   intake              // the files read so far
 	nodes    int
 }
 
-func newDecoder(file, dir string) *decoder {
+func newDecoder(file, dir string, in intake) *decoder {
 	return &decoder{
 		file:    file,
 		dir:     dir,
 		set:     make(map[string]place),
 		merged:  make(map[*yaml.Node][]pair),
 		merging: make(map[*yaml.Node]bool),
-		bodies:  make(map[string][]byte),
+		intake:  in,
 	}
 }
 
@@ -210,6 +210,8 @@ func (d *decoder) object(n *yaml.Node, v reflect.Value, path string, except func
 // unknown records a key that does not exist here.
 func (d *decoder) unknown(p pair, path string, known []string) {
 	switch s, ok := suggest(p.key, known); {
+	case strings.HasSuffix(path, ".shadow.breaker.mode"):
+		d.fault(p.at, path, "unknown key here: a shadow decides and refuses nothing; leave it out")
 	case isDependencyKey(p.key):
 		d.fault(p.at, path, "unknown key here, it belongs to a dependency")
 	case ok:

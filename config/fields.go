@@ -125,7 +125,7 @@ func policyLast(fields []field) []field {
 		switch f.key {
 		case "failure", "retry", "fallback":
 			middle = append(middle, f)
-		case "routes":
+		case "shadow", "routes":
 			tail = append(tail, f)
 		default:
 			head = append(head, f)

@@ -31,17 +31,29 @@ type Process struct {
 // Load reads and parses a file. The error is Faults, or says why the file
 // cannot be read.
 func Load(path string, p Process) (*Config, error) {
-	data, err := readBounded(path, mostFile)
+	c, _, err := read(path, p)
+	return c, err
+}
+
+// read is [Load], and tells what was taken in, whether or not it was of use.
+func read(path string, p Process) (*Config, intake, error) {
+	in := intake{}
+	data, err := in.read(path, mostFile)
 	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w; name a readable file", err)
+		return nil, in, fmt.Errorf("read configuration: %w; name a readable file", err)
 	}
-	return Parse(path, data, p)
+	c, err := decode(path, data, p, in)
+	return c, in, err
 }
 
 // Parse parses the bytes of a file. The path names the file in faults, and a
 // relative body_file starts from its folder. The error is Faults.
 func Parse(path string, data []byte, p Process) (*Config, error) {
-	d := newDecoder(path, filepath.Dir(path))
+	return decode(path, data, p, intake{})
+}
+
+func decode(path string, data []byte, p Process, in intake) (*Config, error) {
+	d := newDecoder(path, filepath.Dir(path), in)
 	c := Default()
 	if root := d.document(data); root != nil {
 		d.root(root, c)
@@ -51,6 +63,7 @@ func Parse(path string, data []byte, p Process) (*Config, error) {
 	d.external = false
 	for i := range c.Dependencies {
 		c.Dependencies[i].resolve()
+		c.Dependencies[i].TLS.content = d.contentOf(c.Dependencies[i].TLS)
 	}
 	d.validate(c, p)
 	if len(d.faults) > 0 {
@@ -158,12 +171,32 @@ func (d *decoder) dependencies(n *yaml.Node, base Dependency) []Dependency {
 		at := item(path, i)
 		dep := base
 		values := d.object(n, reflect.ValueOf(&dep).Elem(), at, nil)
+		if shadow := values["shadow"]; shadow != nil {
+			dep.Shadow = d.shadow(shadow, &dep, at+".shadow")
+		}
 		if routes := values["routes"]; routes != nil {
 			dep.Routes = d.routes(routes, &dep, at+".routes")
 		}
 		deps = append(deps, dep)
 	}
 	return deps
+}
+
+// shadow decodes a dependency's proposed settings over its live ones. What the
+// file does not propose is nil.
+func (d *decoder) shadow(n *yaml.Node, dep *Dependency, path string) *Shadow {
+	shadow := Shadow{Breaker: &dep.Breaker.Rules, Bulkhead: &dep.Bulkhead}
+	values := d.object(n, reflect.ValueOf(&shadow).Elem(), path, nil)
+	if values["breaker"] == nil {
+		shadow.Breaker = nil
+	}
+	if values["bulkhead"] == nil {
+		shadow.Bulkhead = nil
+	}
+	if len(values) == 0 && !d.faulty(path) {
+		d.fault(n, path, "must have breaker, bulkhead or both; leave the key out for no shadow")
+	}
+	return &shadow
 }
 
 // routes decodes a dependency's routes, each over the dependency's policy.

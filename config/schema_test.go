@@ -84,7 +84,7 @@ func asText(v any) any {
 func TestSchemaAcceptsGoodFiles(t *testing.T) {
 	s := compiled(t)
 	good := files(t, "good")
-	for _, pattern := range []string{"../*.yaml", "../cmd/sidecar/*.yaml"} {
+	for _, pattern := range []string{"../*.yaml", "../cmd/sidecar/*.yaml", "../deploy/k8s/example/sidecar.yaml"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("no files %s: %v", pattern, err)
@@ -95,6 +95,11 @@ func TestSchemaAcceptsGoodFiles(t *testing.T) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
+		}
+		_, schema, named := strings.Cut(string(text), "yaml-language-server: $schema=")
+		schema, _, _ = strings.Cut(schema, "\n")
+		if !strings.Contains(file, "testdata") && (!named || filepath.Join(filepath.Dir(file), schema) != schemaFile) {
+			t.Errorf("%s does not lead an editor to the schema", file)
 		}
 		value, err := asEditor(t, text)
 		if err == nil {
@@ -121,7 +126,7 @@ func TestSchemaAcceptsGoodFiles(t *testing.T) {
 // schema can tell.
 var beyondSchema = map[string][]string{
 	"it compares two values": {
-		"backoff-below-cooldown", "clash", "clash-admin", "limits-sum", "retry-backoff", "status-reversed",
+		"backoff-below-cooldown", "clash", "clash-admin", "limits-sum", "retry-backoff", "shadow-backoff", "status-reversed",
 	},
 	"header names that differ in case are different keys":               {"static-header-twice"},
 	"what is wrong comes from the defaults and the dependency together": {"defaults-inherited", "tls-cert-without-key"},

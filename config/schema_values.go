@@ -161,6 +161,8 @@ func constrain(s *schema, t reflect.Type) {
 		local := &schema{Properties: properties{{"listen", &schema{Ref: definition("loopback")}}}}
 		s.AnyOf = []*schema{remote, local}
 		s.AllOf = []*schema{{Not: spoken("h2", "[Hh][Tt][Tt][Pp]")}, {Not: spoken("h2c", "[Hh][Tt][Tt][Pp][Ss]")}}
+	case reflect.TypeFor[Shadow]():
+		s.MinProperties = 1
 	case reflect.TypeFor[Fallback]():
 		s.MinProperties, s.MaxProperties = 1, 1
 	case reflect.TypeFor[Static]():

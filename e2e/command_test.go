@@ -23,6 +23,13 @@ func command(ctx context.Context, args []string, variables ...string) *exec.Cmd 
 	return cmd
 }
 
+// environment is this process's, without settings of a sidecar. The race
+// detector's pause of a second before every exit is switched off.
+func environment() []string {
+	kept := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SIDECAR_") || strings.HasPrefix(v, "GOMEMLIMIT=") })
+	return append(kept, "GORACE=atexit_sleep_ms=0")
+}
+
 // outcome is how a command ended.
 type outcome struct {
 	out, err string

@@ -13,6 +13,9 @@ import (
 // itself. A caller that has left gets none.
 func (c *call) degrade(t trouble) {
 	c.refused = t.refused
+	if t.refused {
+		c.shadow.refuse(t.why)
+	}
 	if t.status == statusCanceled {
 		// Returning would make net/http send an empty 200.
 		c.conclude(OutcomeCanceled, ReasonCanceled)

@@ -34,8 +34,8 @@ type attempt struct {
 	timer    *time.Timer // attempt_timeout; for a probe, then the wait for its body
 	sent     time.Time   // when the request body was sent; zero before
 	headers  time.Duration
-	answered bool // the wait for headers is over
-	late     bool // the headers came, or were waited for, longer than slow_call.after
+	answered bool          // the wait for headers is over
+	wait     time.Duration // for the headers, from sent on; 0 if they were not waited for
 	judged   bool
 	done     bool
 	interims int
@@ -49,6 +49,7 @@ func (c *call) newAttempt() *attempt {
 	c.mu.Lock()
 	c.latest = a
 	c.mu.Unlock()
+	c.shadow.run(c.start.Add(c.waited))
 	if c.replay != nil {
 		a.body = c.replay.reader(a.bodySent)
 	}
@@ -106,8 +107,9 @@ func (a *attempt) headersDone() {
 	}
 	a.answered = true
 	a.headers = now.Sub(a.start)
-	slow := a.c.run.settings.Breaker.SlowCall
-	a.late = slow.Ratio > 0 && !a.sent.IsZero() && now.Sub(a.sent) >= slow.After
+	if !a.sent.IsZero() {
+		a.wait = now.Sub(a.sent)
+	}
 }
 
 // judge gives the breaker its verdict, once.
@@ -118,11 +120,10 @@ func (a *attempt) judge(o breaker.Outcome) {
 		return
 	}
 	a.judged = true
-	if a.late {
-		o |= breaker.Slow
-	}
+	wait := a.wait
 	a.mu.Unlock()
-	a.c.settle(o)
+	a.c.settle(a.c.run.settings.Breaker.SlowCall.Mark(o, wait))
+	a.c.shadow.hear(o, wait)
 }
 
 // finish ends the attempt and tells the observer its result, once.

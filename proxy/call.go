@@ -67,7 +67,8 @@ type call struct {
 	source  Source
 	age     time.Duration
 	stream  bool
-	grpc    bool // the answer is gRPC's
+	grpc    bool        // the answer is gRPC's
+	shadow  *shadowCall // nil without a proposal
 
 	mu        sync.Mutex // guards everything below
 	permit    breaker.Permit
@@ -136,6 +137,7 @@ func (c *call) end() {
 		c.timer.Stop()
 	}
 	c.settle(breaker.Ignored)
+	c.shadow.end()
 	if c.passing && !c.broken {
 		c.conclude(OutcomeCanceled, ReasonCanceled)
 	}

@@ -49,6 +49,7 @@ type runtime struct {
 	pool     *pool
 	target   *target
 	shelf    *stale.Shelf // copies of this upstream's answers; nil without a store
+	shadow   *shadow      // nil without a proposal
 }
 
 // New returns a dependency that is ready to serve. The store may be shared; it
@@ -75,7 +76,9 @@ func New(name string, s *Settings, store *stale.Store, o Observer) *Dependency {
 	// split what must be one block. Messages are flushed as they come anyway,
 	// being of unknown length.
 	d.reverseGRPC.FlushInterval = 0
-	d.current.Store(d.runs(s))
+	run := d.runs(s)
+	run.shadow = newShadow(d, s.Shadow)
+	d.current.Store(run)
 	return d
 }
 
@@ -88,18 +91,23 @@ func (d *Dependency) runs(s *Settings) *runtime {
 
 // Update gives the dependency new settings, for the calls that arrive from now
 // on. Limits and thresholds take hold in place; a changed upstream gets a new
-// connection pool, a fresh breaker and none of the old one's copies. Calls in
-// flight end under the settings they began with.
+// connection pool, a fresh breaker and none of the old one's copies. Changed
+// authorities end the trust in connections made before: a new pool, and nothing
+// else. Calls in flight end under the settings they began with.
 func (d *Dependency) Update(s *Settings) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
 	old := d.current.Load()
 	next := &runtime{settings: s, pool: old.pool, target: old.target, shelf: old.shelf}
-	moved := !s.samePool(old.settings)
-	if moved {
+	moved := !s.sameUpstream(old.settings)
+	switch {
+	case moved:
 		next = d.runs(s)
+	case !s.TLS.trustsAs(old.settings.TLS):
+		next.pool = newPool(s)
 	}
+	next.shadow = old.shadow.next(d, s.Shadow, moved)
 	d.current.Store(next)
 	next.shelf.Want(s.usesCopies())
 	d.breaker.SetPolicy(now, s.Breaker)
@@ -107,8 +115,10 @@ func (d *Dependency) Update(s *Settings) {
 	d.budget.SetPolicy(s.Retry.Budget)
 	if moved {
 		d.breaker.Reset(now)
-		old.pool.retire()
 		old.shelf.Close()
+	}
+	if next.pool != old.pool {
+		old.pool.retire()
 	}
 }
 
@@ -164,6 +174,7 @@ type Snapshot struct {
 	Breaker  breaker.Snapshot
 	Bulkhead bulkhead.Snapshot
 	Copies   stale.ShelfSnapshot
+	Shadow   *ShadowSnapshot // nil without a proposal
 }
 
 // Snapshot reads the dependency's state. What follows from the clock, such as
@@ -179,6 +190,7 @@ func (d *Dependency) Snapshot() Snapshot {
 		Breaker:  b,
 		Bulkhead: d.bulkhead.Snapshot(now),
 		Copies:   run.shelf.Snapshot(now),
+		Shadow:   run.shadow.snapshot(now),
 	}
 }
 

@@ -33,6 +33,12 @@
 // request body is sent up to its response headers. Event streams and upgraded
 // connections leave both at their headers; idle_timeout bounds their silence.
 //
+// # Shadows
+//
+// Proposed settings ([Shadow]) are asked about each call beside the live ones
+// and hear its outcome. They refuse nobody and change nothing of the path above;
+// [ShadowSnapshot] tells what they would have done.
+//
 // # What the upstream sees
 //
 // The caller's target byte for byte after the upstream's own path, the

@@ -18,6 +18,9 @@ type Observer interface {
 	AttemptDone(Attempt)
 	// BreakerChanged hears of every change of a breaker's state.
 	BreakerChanged(dependency string, t breaker.Transition)
+	// ShadowChanged hears of every change of a proposed breaker's state, which
+	// refuses nobody.
+	ShadowChanged(dependency string, t breaker.Transition)
 }
 
 // Outcome is how a call ended for its caller.

@@ -27,6 +27,10 @@ func (d *Dependency) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
+	// Proposed settings, if any, are asked beside the live ones and change
+	// nothing of what follows.
+	c.shadow = c.run.shadow.arrive(c)
+
 	// Breaker first: an open circuit costs no permit, no connection and no
 	// waiting, and a sick dependency gets no call that it cannot answer.
 	if err := c.admit(c.start); err != nil {
@@ -82,7 +86,7 @@ func (c *call) admit(now time.Time) error {
 // first verdict on a permit counts, so [call.end] can always add the harmless
 // one. An attempt at the upstream of before says nothing of the present one.
 func (c *call) settle(o breaker.Outcome) {
-	if c.run.pool != c.d.current.Load().pool {
+	if c.run.target != c.d.current.Load().target {
 		o = breaker.Ignored
 	}
 	c.mu.Lock()

@@ -143,6 +143,7 @@ func (c *call) admitRetry(a *attempt) bool {
 	if !c.replay.rewind() {
 		return c.denyAdmitted(DeniedBody)
 	}
+	c.shadow.retry(now)
 	return true
 }
 

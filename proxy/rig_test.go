@@ -183,6 +183,7 @@ type recorder struct {
 	calls    []Call
 	attempts []Attempt
 	changes  []breaker.Transition
+	shadows  []breaker.Transition
 }
 
 func (o *recorder) CallDone(c Call) {
@@ -201,6 +202,12 @@ func (o *recorder) BreakerChanged(_ string, t breaker.Transition) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.changes = append(o.changes, t)
+}
+
+func (o *recorder) ShadowChanged(_ string, t breaker.Transition) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.shadows = append(o.shadows, t)
 }
 
 // lastCall is the call that ended last.

@@ -131,25 +131,6 @@ func (s *Supervisor) dirChanges(c *config.Config) bool {
 	return now == nil || now.Cache.Dir != c.Cache.Dir
 }
 
-// open opens every listener that is not open yet, or none.
-func (s *Supervisor) open(c *config.Config) (map[string]*port, error) {
-	opened := map[string]*port{}
-	for _, l := range listeners(c) {
-		if s.ports[l.address] != nil || opened[l.address] != nil {
-			continue
-		}
-		p, err := openPort(l.address, s.o.ErrorLog)
-		if err != nil {
-			for _, p := range opened {
-				_ = p.listener.Close()
-			}
-			return nil, fmt.Errorf("%s cannot listen on %s: %w; free the port or choose another", l.owner, l.address, err)
-		}
-		opened[l.address] = p
-	}
-	return opened, nil
-}
-
 // commit puts the new configuration in the place of the old one.
 func (s *Supervisor) commit(c *config.Config, p plan, ready prepared) {
 	s.store.Resize(c.Cache.MaxBytes, c.Cache.MaxObjectBytes)

@@ -97,17 +97,7 @@ func (t *Telemetry) logTransition(name string, tr *breaker.Transition) {
 	if tr.To == breaker.Open {
 		level = zapcore.WarnLevel
 	}
-	fields := []zap.Field{
-		zap.String("dependency", name),
-		zap.Stringer("from", tr.From),
-		zap.Stringer("to", tr.To),
-		zap.String("reason", tr.Reason),
-		zap.Time("at", tr.At),
-	}
-	if !tr.OpenUntil.IsZero() {
-		fields = append(fields, zap.Time("open_until", tr.OpenUntil))
-	}
-	t.log.Log(level, "breaker changed", fields...)
+	t.log.Log(level, "breaker changed", transitionFields(name, tr)...)
 }
 
 // loggedPath returns the part of a path that is logged: no query, whatever

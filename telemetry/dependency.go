@@ -92,7 +92,8 @@ type dependency struct {
 
 	latency latency
 
-	openSeconds, wouldReject total // guarded by Telemetry.scraping
+	openSeconds, wouldReject total         // guarded by Telemetry.scraping
+	shadow                   *shadowTotals // likewise; nil without proposed settings
 }
 
 // newDependency returns counters at 0. The histograms are set by Add.

@@ -33,8 +33,10 @@
 //     info. The path stands without its query and is cut after 2 KiB.
 //   - "breaker changed": dependency, from, to, reason, at, open_until. Level
 //     warn when the circuit opens, else info. Each transition once.
-//   - "configuration reloaded" (info), "configuration not reloaded" (error,
-//     with the error; the running configuration stays).
+//   - "configuration reloaded" (info): added, removed, changed (names of
+//     dependencies) and settings (such as log.level), where there are any;
+//     "configuration not reloaded" (error, with the error; the running
+//     configuration stays).
 //   - "report" (info): dependency, calls, failed, refused, fallback, state,
 //     in_use; see [Telemetry.Report].
 //

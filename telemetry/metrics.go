@@ -77,6 +77,17 @@ var (
 	bulkheadWaitSeconds = newFamily("histogram", "sidecar_bulkhead_wait_seconds",
 		"Time that calls spent in the queue; only those that had to wait.", "dependency")
 
+	shadowBreakerState = newFamily("gauge", "sidecar_shadow_breaker_state",
+		"State that the circuit would have under the proposed settings: 0 closed, 1 half-open, 2 open.", "dependency")
+	shadowTransitionsTotal = newFamily("counter", "sidecar_shadow_breaker_transitions_total",
+		"Changes of the state that the circuit would have had, by the new state.", "dependency", "to")
+	shadowWouldRejectTotal = newFamily("counter", "sidecar_shadow_would_reject_total",
+		"Calls that ran and that the proposed settings would have refused, by why.", "dependency", "reason")
+	shadowWouldAdmitTotal = newFamily("counter", "sidecar_shadow_would_admit_total",
+		"Calls that were refused and that the proposed settings would have let run, by why they were refused.", "dependency", "reason")
+	shadowAgreedTotal = newFamily("counter", "sidecar_shadow_agreed_total",
+		"Calls on which the live and the proposed settings decided alike.", "dependency", "decision")
+
 	cacheBytes = newFamily("gauge", "sidecar_cache_bytes",
 		"Size of the stored copies.")
 	cacheEntries = newFamily("gauge", "sidecar_cache_entries",

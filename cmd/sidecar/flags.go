@@ -57,7 +57,7 @@ func (s *processSettings) set(key string) (string, bool) {
 	return s.v.GetString(key), true
 }
 
-// load reads the configuration under these settings.
-func (s *processSettings) load() (*config.Config, error) {
-	return config.Load(s.path(), config.Process{OpenFiles: openFiles(), Set: s.set})
+// source returns the configuration file, to be read under these settings.
+func (s *processSettings) source() *config.Source {
+	return config.NewSource(s.path(), config.Process{OpenFiles: openFiles(), Set: s.set})
 }
