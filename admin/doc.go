@@ -4,7 +4,8 @@
 // which is read-only and may be reached from other machines.
 //
 //	GET  /                                  the status page
-//	GET  /api/dependencies                  {"dependencies":[…]}, in the order of the configuration
+//	GET  /api/dependencies                  {"dependencies":[…]}, in the order of the configuration;
+//	                                        "reload" too, where the last one failed
 //	GET  /api/dependencies/{name}           one of them
 //	POST /api/dependencies/{name}/breaker   {"force":"open"|"closed"|"auto"}; answers the dependency
 //	GET, POST, DELETE /api/dependencies/{name}/drill   the fire drill that runs, or null

@@ -177,20 +177,27 @@ func TestDrill_NeedsLeave(t *testing.T) {
 		t.Errorf("without leave: %q", r.err)
 	}
 	s.reload(t, drillable("true"))
-	for words, args := range map[string][]string{
-		"there is no dependency of this name":        {"nobody", "--refuse", "--for", "1s"},
-		"name one dependency, got 0":                 {"--refuse", "--for", "1s"},
-		"give --latency 8s, --error 503 or --refuse": {"a", "--for", "1s"},
-		"--latency and --error do not go together":   {"a", "--latency", "8s", "--error", "503", "--for", "1s"},
-		"--refuse and --stop do not go together":     {"a", "--refuse", "--stop"},
-		"leave --for and --share out":                {"a", "--stop", "--for", "1s"},
-		"give --for 30s":                             {"a", "--refuse"},
-		"for must be a duration":                     {"a", "--refuse", "--for", "2h"},
-		"error must be a status from 400 to 599":     {"a", "--error", "200", "--for", "1s"},
-		"share must be a percentage":                 {"a", "--refuse", "--share", "half", "--for", "1s"},
+	// What makes no sense is told from what the API refuses.
+	for code, refused := range map[int]map[string][]string{
+		2: {
+			"name one dependency, got 0":                 {"--refuse", "--for", "1s"},
+			"give --latency 8s, --error 503 or --refuse": {"a", "--for", "1s"},
+			"--latency and --error do not go together":   {"a", "--latency", "8s", "--error", "503", "--for", "1s"},
+			"--refuse and --stop do not go together":     {"a", "--refuse", "--stop"},
+			"leave --for and --share out":                {"a", "--stop", "--for", "1s"},
+			"give --for 30s":                             {"a", "--refuse"},
+		},
+		1: {
+			"there is no dependency of this name":    {"nobody", "--refuse", "--for", "1s"},
+			"for must be a duration":                 {"a", "--refuse", "--for", "2h"},
+			"error must be a status from 400 to 599": {"a", "--error", "200", "--for", "1s"},
+			"share must be a percentage":             {"a", "--refuse", "--share", "half", "--for", "1s"},
+		},
 	} {
-		if r := s.drill(t, 1, args...); !strings.Contains(r.err, words) || strings.Count(r.err, "\n") != 1 {
-			t.Errorf("sidecar drill %v: %q, want one line with %q", args, r.err, words)
+		for words, args := range refused {
+			if r := s.drill(t, code, args...); !strings.Contains(r.err, words) || strings.Count(r.err, "\n") != 1 {
+				t.Errorf("sidecar drill %v: %q, want one line with %q", args, r.err, words)
+			}
 		}
 	}
 	if got := s.drills(t); got != "null" {

@@ -39,6 +39,7 @@ func drillCommand() *cobra.Command {
 		},
 	}
 	settings := processFlags(cmd.Flags())
+	cmd.ValidArgsFunction = dependencyNames(settings)
 	cmd.Flags().StringVar(&f.latency, "latency", "", "attempts wait this long, then go on to the upstream")
 	cmd.Flags().IntVar(&f.status, "error", 0, "this status, 400 to 599, is answered in the upstream's place")
 	cmd.Flags().BoolVar(&f.refuse, "refuse", false, "connections are refused")
@@ -48,7 +49,7 @@ func drillCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		order, err := f.order(cmd.Flags())
 		if err != nil {
-			return err
+			return misuse{err}
 		}
 		target := "http://" + reachable(settings.listener("admin.listen")) + "/api/dependencies/" + url.PathEscape(args[0]) + "/drill"
 		if order == nil {
