@@ -36,16 +36,18 @@ func (s *sidecar) limitMemory() {
 	}
 }
 
-// garbageRoom is how much garbage may lie beside a large heap. Most of one is
-// stale copies, whose bodies cost the collector next to nothing.
+// garbageRoom is how much garbage may pile up before the collector runs. Go by
+// itself lets a small heap have as little as 4 MiB, which calls fill many times
+// a second, and a large one as much again as is alive in it; but most of a large
+// heap is stale copies, whose bodies cost the collector next to nothing.
 const garbageRoom = 16 << 20
 
-// paceCollector keeps the heap from growing to twice the size of the copies in
-// it, as Go's collector lets it by itself. GOGC in the environment stands above
-// it.
+// paceCollector keeps that room free, whatever the heap holds. GOGC in the
+// environment stands above it.
 func paceCollector() {
 	if _, given := os.LookupEnv("GOGC"); !given {
-		afterCollection(func(percent int) { debug.SetGCPercent(percent) }, 100)
+		debug.SetGCPercent(mostPercent)
+		afterCollection(func(percent int) { debug.SetGCPercent(percent) }, mostPercent)
 	}
 }
 
@@ -64,8 +66,14 @@ func afterCollection(set func(percent int), now int) {
 	}, now)
 }
 
-// collectorPercent is the garbage that may lie beside a heap, in percent of it:
-// what Go has as its default, or less for a large heap.
+// mostPercent and leastPercent bound the garbage that may lie beside the live
+// heap, in percent of it.
+const (
+	mostPercent  = 400
+	leastPercent = 25
+)
+
+// collectorPercent is the garbage that may lie beside a heap, in percent of it.
 func collectorPercent(live uint64) int {
-	return int(min(max(garbageRoom*100/max(live, 1), 25), 100))
+	return int(min(max(garbageRoom*100/max(live, 1), leastPercent), mostPercent))
 }
