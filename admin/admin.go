@@ -64,6 +64,7 @@ type Options struct {
 	Supervisor Supervisor
 	Statistics Statistics
 	Subscribe  Subscribe
+	Insight    Insight
 	Metrics    http.Handler            // answers scrapes
 	Faults     func(err error) []Fault // the faults that an error of Reload holds
 	Drain      context.Context         // ends when the process drains; event streams end with it
@@ -105,6 +106,8 @@ func (a *admin) routes() *http.ServeMux {
 	mux.Handle("/api/dependencies", get(a.dependencies))
 	mux.Handle("/api/dependencies/{name}", get(a.dependency))
 	mux.Handle("/api/dependencies/{name}/breaker", post(a.force))
+	mux.Handle("/api/dependencies/{name}/advice", get(a.advice))
+	mux.Handle("/api/history", get(a.history))
 	mux.Handle("/api/config", get(a.config))
 	mux.Handle("/api/reload", post(a.reload))
 	mux.Handle("/api/events", get(a.events))

@@ -7,6 +7,8 @@
 //	GET  /api/dependencies                  {"dependencies":[…]}, in the order of the configuration
 //	GET  /api/dependencies/{name}           one of them
 //	POST /api/dependencies/{name}/breaker   {"force":"open"|"closed"|"auto"}; answers the dependency
+//	GET  /api/dependencies/{name}/advice    what to change, and why; see package advice
+//	GET  /api/history                       the last 15 minutes; ?name= for one dependency
 //	GET  /api/config                        the effective configuration as YAML, secrets masked
 //	POST /api/reload                        answers when applied: 200, or 422 with the faults
 //	GET  /api/events                        transitions and reloads as server-sent events

@@ -34,6 +34,8 @@ type attempt struct {
 	timer    *time.Timer // attempt_timeout; for a probe, then the wait for its body
 	sent     time.Time   // when the request body was sent; zero before
 	headers  time.Duration
+	status   int  // of the response; 0 before
+	code     int  // gRPC's status of the response
 	answered bool // the wait for headers is over
 	late     bool // the headers came, or were waited for, longer than slow_call.after
 	judged   bool
@@ -125,6 +127,13 @@ func (a *attempt) judge(o breaker.Outcome) {
 	a.c.settle(o)
 }
 
+// said notes what the response says of itself.
+func (a *attempt) said(status, code int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.status, a.code = status, code
+}
+
 // finish ends the attempt and tells the observer its result, once.
 func (a *attempt) finish(r Result) {
 	a.mu.Lock()
@@ -136,13 +145,16 @@ func (a *attempt) finish(r Result) {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
-	headers := a.headers
+	told := Attempt{
+		Dependency: a.c.d.name, Result: r, Retry: a.retry,
+		Headers: a.headers, Status: a.status, GRPC: a.code,
+	}
 	a.mu.Unlock()
 	if a.body != nil {
 		_ = a.body.Close()
 	}
 	a.cancel(errCallEnded)
-	a.c.d.observer.AttemptDone(Attempt{Dependency: a.c.d.name, Result: r, Retry: a.retry, Headers: headers})
+	a.c.d.observer.AttemptDone(told)
 }
 
 // fail ends an attempt that brought no response.

@@ -164,6 +164,7 @@ type Snapshot struct {
 	Breaker  breaker.Snapshot
 	Bulkhead bulkhead.Snapshot
 	Copies   stale.ShelfSnapshot
+	InFlight int // calls that have not ended, waiting ones included
 }
 
 // Snapshot reads the dependency's state. What follows from the clock, such as
@@ -179,6 +180,7 @@ func (d *Dependency) Snapshot() Snapshot {
 		Breaker:  b,
 		Bulkhead: d.bulkhead.Snapshot(now),
 		Copies:   run.shelf.Snapshot(now),
+		InFlight: d.InFlight(),
 	}
 }
 

@@ -58,6 +58,6 @@ func rootCommand() *cobra.Command {
 		RunE:          serve.RunE,
 	}
 	root.Flags().AddFlagSet(serve.Flags())
-	root.AddCommand(serve, demoCommand(), validateCommand(), statusCommand(), healthcheckCommand(), versionCommand())
+	root.AddCommand(serve, demoCommand(), validateCommand(), statusCommand(), adviseCommand(), healthcheckCommand(), versionCommand())
 	return root
 }

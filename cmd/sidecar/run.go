@@ -16,6 +16,7 @@ import (
 
 	"sidecar/admin"
 	"sidecar/config"
+	"sidecar/history"
 	"sidecar/supervisor"
 	"sidecar/telemetry"
 )
@@ -41,6 +42,7 @@ type sidecar struct {
 	log        *zap.Logger
 	level      zap.AtomicLevel
 	telemetry  *telemetry.Telemetry
+	history    *history.Recorder
 	supervisor *supervisor.Supervisor
 	reloading  sync.Mutex // one reload at a time
 }
@@ -67,6 +69,7 @@ func serve(ctx context.Context, settings *processSettings, ready func()) error {
 	}
 	defer s.supervisor.Close()
 	go s.telemetry.Report(draining)
+	go s.history.Run(draining)
 	s.log.Info("ready", zap.String("config", settings.path()), zap.Int("dependencies", len(c.Dependencies)),
 		zap.String("admin", c.Admin.Listen), zap.String("metrics", c.Metrics.Listen))
 	for _, w := range c.Warnings() {
@@ -102,9 +105,10 @@ func newSidecar(settings *processSettings, c *config.Config, draining context.Co
 	v, r := buildVersion()
 	s := &sidecar{settings: settings, log: logger, level: level}
 	s.telemetry = telemetry.New(telemetry.Options{Log: logger, Version: v, Revision: r})
+	s.history = history.New(time.Now(), s.telemetry.Readings)
 	metrics := s.telemetry.Handler()
 	o := admin.Options{
-		Supervisor: s, Statistics: s.telemetry, Subscribe: s.telemetry.Events().Subscribe,
+		Supervisor: s, Statistics: s.telemetry, Subscribe: s.telemetry.Events().Subscribe, Insight: s,
 		Metrics: metrics, Faults: faults, Drain: draining, Version: v,
 	}
 	plain := admin.New(o)

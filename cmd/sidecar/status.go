@@ -58,27 +58,33 @@ type dependencyStatus struct {
 
 // askStatus fetches the dependencies from the admin API.
 func askStatus(ctx context.Context, url string) ([]dependencyStatus, error) {
+	var answer struct {
+		Dependencies []dependencyStatus `json:"dependencies"`
+	}
+	err := ask(ctx, url, &answer)
+	return answer.Dependencies, err
+}
+
+// ask fetches an answer of the admin API.
+func ask(ctx context.Context, url string, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	res, err := directClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("is the sidecar running? %w", err)
+		return fmt.Errorf("is the sidecar running? %w", err)
 	}
 	defer res.Body.Close() //nolint:errcheck // nothing was written
 	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s says %s", url, res.Status)
+		return fmt.Errorf("%s says %s", url, res.Status)
 	}
-	var answer struct {
-		Dependencies []dependencyStatus `json:"dependencies"`
+	if err := json.NewDecoder(res.Body).Decode(answer); err != nil {
+		return fmt.Errorf("%s does not answer like a sidecar's admin listener: %w", url, err)
 	}
-	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
-		return nil, fmt.Errorf("%s does not answer like a sidecar's admin listener: %w", url, err)
-	}
-	return answer.Dependencies, nil
+	return nil
 }
 
 // printStatus writes the table.
