@@ -23,6 +23,9 @@ const (
 	relapses = 3
 	// settling is how long after the ramp an opening is still blamed on the load.
 	settling = 10 * time.Second
+	// soundProbes is the part of the openings that must have ended in a recovery: a
+	// dependency that fails its probes too is not felled by the load.
+	soundProbes = 0.75
 	// longestRamp is beyond what a ramp should heal.
 	longestRamp = time.Minute
 )
@@ -62,28 +65,34 @@ func flapping(s *subject) *Finding {
 // failingRecovery: the dependency passes its probes and falls over as the load
 // returns.
 func failingRecovery(s *subject) *Finding {
-	b := &s.d.Breaker
+	b, c := &s.d.Breaker, &s.e.Counts
 	var fell []time.Duration
 	for _, spell := range s.e.Spells {
-		if spell.Lasted >= b.Ramp/2 && spell.Lasted <= b.Ramp+settling {
+		if spell.Lasted <= b.Ramp+settling {
 			fell = append(fell, spell.Lasted)
 		}
 	}
-	if !s.deciding() || len(fell) < relapses || 3*len(fell) < 2*len(s.e.Spells) {
+	if !s.deciding() || len(fell) < relapses || 3*len(fell) < 2*len(s.e.Spells) ||
+		float64(c[history.ToClosed]) < soundProbes*float64(c[history.ToOpen]) {
 		return nil
 	}
 	slices.Sort(fell)
 	f := &Finding{
-		Kind: "failing_recovery", Severity: Warning, Title: "each recovery fails when the full load comes back",
+		Kind: "failing_recovery", Severity: Warning, Title: "recovery fails as the load comes back",
 		Evidence: fmt.Sprintf("%d of %d recoveries in %s ended %s to %s after the circuit had closed, with a ramp of %s",
 			len(fell), len(s.e.Spells), span(s.e.Window), shown(fell[0]), shown(fell[len(fell)-1]), written(b.Ramp)),
 		Key: "breaker.ramp", Current: written(b.Ramp), Suggested: written(upDuration(max(3*b.Ramp, 30*time.Second))),
-		Why: "The dependency stands its probes and not its load. A longer ramp gives caches and pools time to fill.",
+		Why: "The dependency stands its probes and not its load. A longer ramp gives its caches and pools time to fill.",
 	}
-	if b.Ramp >= longestRamp {
-		n := s.d.Bulkhead.MaxConcurrent
-		f.Key, f.Current, f.Suggested = "bulkhead.max_concurrent", strconv.Itoa(n), strconv.Itoa(max(1, n/2))
-		f.Why = "The dependency stands its probes and, for all the ramp, never its full load: give it less."
+	n := s.d.Bulkhead.MaxConcurrent
+	reached := n / 2
+	middle := fell[len(fell)/2]
+	if middle < b.Ramp {
+		reached = int(float64(n) * middle.Seconds() / b.Ramp.Seconds())
+	}
+	if middle < b.Ramp || b.Ramp >= longestRamp {
+		f.Key, f.Current, f.Suggested = "bulkhead.max_concurrent", strconv.Itoa(n), strconv.Itoa(downCount(float64(reached)))
+		f.Why = fmt.Sprintf("The dependency stands its probes and falls over at about %d permits: give it no more.", max(1, reached))
 	}
 	return f
 }

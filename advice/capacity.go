@@ -47,7 +47,7 @@ func tooFewPermits(s *subject) *Finding {
 	b := &s.d.Bulkhead
 	f := &Finding{
 		Kind: "too_few_permits", Severity: Warning, Title: "calls are refused while the dependency is fast",
-		Evidence: fmt.Sprintf("%s of %s in %s were refused for want of a permit, in %d different seconds without any failure; 99 %% of the answers took at most %s, the busiest second had %s",
+		Evidence: fmt.Sprintf("%s of %s in %s were refused for want of a permit, in %d different seconds without any failure; 99 %% of the answers took at most about %s, the busiest second had %s",
 			thousands(refused), some(s.calls, "call"), span(s.e.Window), seconds, shown(s.p99), some(uint64(s.peak), "call")),
 		Key: "bulkhead.max_concurrent", Current: strconv.Itoa(b.MaxConcurrent), Suggested: strconv.Itoa(s.permits()),
 		Why: s.littlesLaw(),
@@ -84,7 +84,7 @@ func tooManyPermits(s *subject) *Finding {
 	}
 	return &Finding{
 		Kind: "too_many_permits", Severity: Info, Title: "a slow dependency could hold far more than it needs",
-		Evidence: fmt.Sprintf("in %s the busiest second had %s, and 99 %% of the answers took at most %s",
+		Evidence: fmt.Sprintf("in %s the busiest second had %s, and 99 %% of the answers took at most about %s",
 			span(s.e.Window), some(uint64(s.peak), "call"), shown(s.p99)),
 		Key: "bulkhead.max_concurrent", Current: strconv.Itoa(have), Suggested: strconv.Itoa(need),
 		Why: s.littlesLaw() + " More only let it hold more of you when it hangs.",

@@ -11,7 +11,7 @@ import (
 )
 
 // mantissas are the numbers that people write, between 1 and 10.
-var mantissas = []float64{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10}
+var mantissas = []float64{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 10}
 
 // up returns the next number that a person would write, at least x.
 func up(x float64) float64 {

@@ -54,7 +54,7 @@ func longTimeout(s *subject) *Finding {
 	}
 	f := &Finding{
 		Kind: "long_timeout", Severity: Info, Title: "a hanging call is waited for far too long",
-		Evidence: fmt.Sprintf("99 %% of %s in %s had their headers within %s; the bound is %s",
+		Evidence: fmt.Sprintf("99 %% of %s in %s had their headers within about %s; the bound is %s",
 			some(s.e.Attempts.Total(), "successful attempt"), span(s.e.Window), shown(s.attemptP99), bounded(limit)),
 		Key: "attempt_timeout", Current: written(s.d.AttemptTimeout), Suggested: written(next),
 		Why: "Until it is over, each hanging call holds its permit and its caller, and the breaker learns nothing.",

@@ -152,8 +152,8 @@ func writePatch(out io.Writer, all []advised) error {
 	for i := range all {
 		a := &all[i]
 		var one yaml.Node
-		if err := yaml.Unmarshal([]byte(a.Sizing.Patch), &one); err != nil || len(one.Content) == 0 {
-			return fmt.Errorf("the patch of %s cannot be read: %w; is the sidecar of the same version?", a.Name, err)
+		if yaml.Unmarshal([]byte(a.Sizing.Patch), &one) != nil || len(one.Content) == 0 || one.Content[0].Kind != yaml.MappingNode {
+			return fmt.Errorf("the patch of %s cannot be read: ask with the version of sidecar that runs", a.Name)
 		}
 		permits += newPermits(a)
 		limited = limited || value(one.Content[0], "limits") != nil
