@@ -193,6 +193,9 @@ func (s *subject) sizeLimit(z *Sizing, changes map[string]string) {
 		current = strconv.Itoa(limit)
 	}
 	changes["limits.max_concurrent"] = strconv.Itoa(sum)
+	if changes["bulkhead.max_concurrent"] == "" {
+		changes["bulkhead.max_concurrent"] = strconv.Itoa(s.d.Bulkhead.MaxConcurrent) // the default may not fit
+	}
 	z.suggest("limits.max_concurrent", current, strconv.Itoa(sum),
 		fmt.Sprintf("The permits of all %d dependencies add up to it; with it no later change lets them hold more unnoticed.", len(s.c.Dependencies)))
 }

@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 
 	"sidecar/advice"
 )
@@ -81,30 +79,57 @@ func askAdvice(cmd *cobra.Command, base string, args []string) ([]advised, error
 	return all, nil
 }
 
-// writeAdvice writes the report.
+// writeAdvice writes the report. What is said of the budget that all
+// dependencies share is said once.
 func writeAdvice(out io.Writer, all []advised) error {
 	var b bytes.Buffer
-	for i, a := range all {
+	for i := range all {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "%s: %s\n", a.Name, seen(&a.Advice))
-		for _, f := range a.Findings {
-			fmt.Fprintf(&b, "\n  %-7s  %s\n           %s.\n           %s\n           %s\n",
-				f.Severity, f.Title, f.Evidence, change(f.Key, f.Current, f.Suggested), f.Why)
-		}
-		for i, s := range a.Sizing.Suggestions {
-			if i == 0 {
-				b.WriteString("\n  sizes\n")
-			}
-			fmt.Fprintf(&b, "           %s\n             %s\n", change(s.Key, s.Current, s.Suggested), s.Why)
-		}
-		if len(a.Findings)+len(a.Sizing.Suggestions) == 0 {
-			b.WriteString("\n  nothing to change\n")
-		}
+		writeOne(&b, &all[i].Advice, len(all) > 1)
+	}
+	if permits, current, why := budget(all); len(all) > 1 && why != "" {
+		fmt.Fprintf(&b, "\nall dependencies\n\n    %s\n      %s\n", change(sharedBudget, current, strconv.Itoa(permits)), why)
 	}
 	_, err := out.Write(b.Bytes())
 	return err
+}
+
+// writeOne writes what is said of one dependency.
+func writeOne(b *bytes.Buffer, a *advice.Advice, budgetApart bool) {
+	fmt.Fprintf(b, "%s: %s\n", a.Name, seen(a))
+	for _, f := range a.Findings {
+		fmt.Fprintf(b, "\n  %s: %s\n    %s\n    %s\n      %s\n", f.Severity, f.Title, f.Evidence, change(f.Key, f.Current, f.Suggested), f.Why)
+	}
+	title := "\n  sizes for this traffic\n"
+	for _, s := range a.Sizing.Suggestions {
+		if budgetApart && s.Key == sharedBudget {
+			continue
+		}
+		fmt.Fprintf(b, "%s    %s\n      %s\n", title, change(s.Key, s.Current, s.Suggested), s.Why)
+		title = ""
+	}
+	if len(a.Findings) == 0 && title != "" {
+		b.WriteString("\n  nothing to change\n")
+	}
+}
+
+// sharedBudget is the key of the budget that all dependencies share.
+const sharedBudget = "limits.max_concurrent"
+
+// budget returns the permits that the dependencies will have together, and what
+// is said of their budget; why is empty where nothing is.
+func budget(all []advised) (permits int, current, why string) {
+	for i := range all {
+		permits += newPermits(&all[i])
+		for _, s := range all[i].Sizing.Suggestions {
+			if s.Key == sharedBudget {
+				current, why = s.Current, s.Why
+			}
+		}
+	}
+	return permits, current, why
 }
 
 // seen tells what the advice stands on.
@@ -116,7 +141,7 @@ func seen(a *advice.Advice) string {
 	if a.Sizing.P99Seconds == nil {
 		return s + "; too few for sizes"
 	}
-	return s + ", 99 % of the answers within " + seconds(a.Sizing.P99Seconds)
+	return s + fmt.Sprintf(", 99 %% of the answers within %.2g s", *a.Sizing.P99Seconds)
 }
 
 func minutes(seconds int) string {
@@ -143,72 +168,4 @@ func writeAdviceJSON(out io.Writer, all []advised) error {
 	enc := json.NewEncoder(out)
 	enc.SetIndent("", "  ")
 	return enc.Encode(map[string]any{"advice": plain})
-}
-
-// writePatch writes one file with the patches of all dependencies.
-func writePatch(out io.Writer, all []advised) error {
-	var whole yaml.Node
-	permits, limited := 0, false
-	for i := range all {
-		a := &all[i]
-		var one yaml.Node
-		if yaml.Unmarshal([]byte(a.Sizing.Patch), &one) != nil || len(one.Content) == 0 || one.Content[0].Kind != yaml.MappingNode {
-			return fmt.Errorf("the patch of %s cannot be read: ask with the version of sidecar that runs", a.Name)
-		}
-		permits += newPermits(a)
-		limited = limited || value(one.Content[0], "limits") != nil
-		if i == 0 {
-			whole = one
-			continue
-		}
-		merge(whole.Content[0], one.Content[0])
-	}
-	if len(all) > 1 && limited {
-		value(value(whole.Content[0], "limits"), "max_concurrent").Value = strconv.Itoa(permits)
-	}
-	enc := yaml.NewEncoder(out)
-	enc.SetIndent(2)
-	if err := enc.Encode(&whole); err != nil {
-		return err
-	}
-	return enc.Close()
-}
-
-// newPermits returns the permits that a dependency will have.
-func newPermits(a *advised) int {
-	for _, s := range a.Sizing.Suggestions {
-		if n, err := strconv.Atoi(s.Suggested); err == nil && s.Key == "bulkhead.max_concurrent" {
-			return n
-		}
-	}
-	for _, f := range a.Findings {
-		if n, err := strconv.Atoi(f.Suggested); err == nil && f.Key == "bulkhead.max_concurrent" {
-			return n
-		}
-	}
-	return a.permits
-}
-
-// merge adds a file's dependencies to another's, and the sections that this one
-// lacks.
-func merge(into, from *yaml.Node) {
-	for i := 0; i < len(from.Content); i += 2 {
-		key, v := from.Content[i], from.Content[i+1]
-		if key.Value == "dependencies" {
-			list := value(into, key.Value)
-			list.Content = append(list.Content, v.Content...)
-		} else if value(into, key.Value) == nil {
-			into.Content = slices.Insert(into.Content, 0, key, v)
-		}
-	}
-}
-
-// value returns what a mapping holds at a key, nil where it holds nothing.
-func value(m *yaml.Node, key string) *yaml.Node {
-	for i := 0; i < len(m.Content); i += 2 {
-		if m.Content[i].Value == key {
-			return m.Content[i+1]
-		}
-	}
-	return nil
 }
