@@ -98,7 +98,7 @@ func (s *subject) sizePermits(z *Sizing) (permits int, queue time.Duration) {
 		permits = need
 	}
 	if b.MaxWaiting == 0 {
-		return permits, queue // no queue is a choice
+		return permits, 0 // no queue is a choice
 	}
 	if b.MaxWaiting > generous*permits || generous*b.MaxWaiting < permits {
 		z.suggest("bulkhead.max_waiting", strconv.Itoa(b.MaxWaiting), strconv.Itoa(permits),

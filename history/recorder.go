@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Source gives a reading of each running dependency, in the configuration's
-// order. Only the recorder calls it, from one goroutine.
+// Source gives a reading of each running dependency. Only the recorder calls
+// it, from one goroutine.
 type Source func() []*Reading
 
 // Recorder keeps the last quarter of an hour. It is safe for concurrent use.
@@ -19,7 +19,6 @@ type Recorder struct {
 	last   time.Time  // the last reading
 	ended  time.Time  // the last step's end
 	n      int        // readings taken
-	names  []string   // those of the last reading, in its order
 	tracks map[string]*track
 }
 
@@ -49,7 +48,6 @@ func (r *Recorder) read(now time.Time) {
 	defer r.mu.Unlock()
 	turn := r.n / spanReadings
 	tracks := make(map[string]*track, len(readings))
-	r.names = r.names[:0]
 	for _, reading := range readings {
 		t := r.tracks[reading.Name]
 		if t == nil {
@@ -60,7 +58,6 @@ func (r *Recorder) read(now time.Time) {
 		}
 		t.see(reading, now.Sub(r.last), turn)
 		tracks[reading.Name] = t
-		r.names = append(r.names, reading.Name)
 	}
 	r.tracks, r.last = tracks, now
 	if r.n++; r.n%stepReadings != 0 {

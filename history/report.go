@@ -60,19 +60,21 @@ func (s Series) MarshalJSON() ([]byte, error) {
 // timestamp is RFC 3339 with microseconds.
 const timestamp = "2006-01-02T15:04:05.000000Z07:00"
 
-// Report returns the steps of one dependency, or of all where name is empty. It
-// returns false for an unknown name.
-func (r *Recorder) Report(name string) (Report, bool) {
+// Report returns the steps of the named dependencies, in this order. One that
+// has not been read yet was not running.
+func (r *Recorder) Report(names ...string) Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	report := Report{StepSeconds: int(StepLength / time.Second), Until: r.ended.UTC().Format(timestamp), Dependencies: []Dependency{}}
 	first, end := r.kept()
-	for _, known := range r.names {
-		if name == "" || name == known {
-			report.Dependencies = append(report.Dependencies, r.tracks[known].report(known, first, end))
+	for _, name := range names {
+		t := r.tracks[name]
+		if t == nil {
+			t = &track{}
 		}
+		report.Dependencies = append(report.Dependencies, t.report(name, first, end))
 	}
-	return report, name == "" || len(report.Dependencies) > 0
+	return report
 }
 
 // report makes the series of the steps from first up to end.

@@ -170,4 +170,4 @@ func (t *track) endStep(n int) {
 }
 
 // clip makes a gauge fit.
-func clip(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) } //nolint:gosec // bounded
+func clip(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) }

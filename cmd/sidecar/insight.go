@@ -6,7 +6,15 @@ import (
 )
 
 // History implements [sidecar/admin.Insight].
-func (s *sidecar) History(name string) (history.Report, bool) { return s.history.Report(name) }
+func (s *sidecar) History(name string) (history.Report, bool) {
+	var names []string
+	for _, d := range s.supervisor.Config().Dependencies {
+		if name == "" || name == d.Name {
+			names = append(names, d.Name)
+		}
+	}
+	return s.history.Report(names...), name == "" || len(names) > 0
+}
 
 // Advice implements [sidecar/admin.Insight]. A dependency that has only just
 // been added has no past yet, and no advice follows from that.
