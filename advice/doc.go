@@ -43,7 +43,8 @@
 //
 // Evidence is of the dependency as a whole. A route's own settings are looked
 // at where they could explain what was seen; the values given are for the
-// dependency's own. A breaker that is off gets no advice on breakers.
+// dependency's own. A breaker that is off gets no advice on breakers. What was
+// seen before a change of the configuration stays evidence until it is too old.
 //
 // # What it may import
 //

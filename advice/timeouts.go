@@ -25,6 +25,9 @@ const (
 	// alike is how close the ninetieth percentile of their waits must be to the
 	// tenth: clients' timeouts are alike, people are not.
 	alike = 1.5
+	// inexact is the part of a bound within which a wait counts as as long: a
+	// histogram knows no better.
+	inexact = 10
 	// withinPatience is the part of the callers' patience that the sidecar may
 	// use: the rest is for the way and for the fallback's answer.
 	withinPatience = 0.8
@@ -88,12 +91,12 @@ func impatientCallers(s *subject) *Finding {
 		return nil
 	}
 	for i := range s.d.Routes {
-		if b := longest(&s.d.Routes[i].Policy); b > 0 && b <= middle {
+		if b := longest(&s.d.Routes[i].Policy); b > 0 && b-b/inexact <= middle {
 			return nil // these calls may be the route's
 		}
 	}
 	ours := longest(&s.d.Policy)
-	if ours > 0 && ours <= middle {
+	if ours > 0 && ours-ours/inexact <= middle {
 		return nil
 	}
 	f := &Finding{

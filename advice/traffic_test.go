@@ -96,7 +96,7 @@ func TestBreakerFindings(t *testing.T) {
 				}
 				return answer{after: 100 * ms}
 			})
-			w.steady(60, 5*minute, caller{})
+			w.steady(60, 2*minute, caller{})
 		}
 	}
 	plays(t, []play{
@@ -109,7 +109,7 @@ func TestBreakerFindings(t *testing.T) {
 		{"three outages", brief, outages(3, 20*second, broken), "", "", "", ""},
 		{"one long outage", brief, outages(1, 5*minute, broken), "", "", "", ""},
 		{"falls over in the ramp", fitting + "    breaker: {cooldown: 2s, jitter: 0, ramp: 10s, consecutive_failures: 5}\n    bulkhead: {max_waiting: 0}\n", weak(3),
-			"failing_recovery", "bulkhead.max_concurrent", "20 -> 3", "recoveries in 5 minutes ended"},
+			"failing_recovery", "bulkhead.max_concurrent", "20 -> 3", "recoveries in 2 minutes ended"},
 		{"falls over without a ramp", fitting + "    breaker: {cooldown: 2s, jitter: 0, ramp: 0s, consecutive_failures: 3}\n    bulkhead: {max_waiting: 0}\n", weak(3),
 			"failing_recovery", "breaker.ramp", "0s -> 30s", "with a ramp of 0s"},
 		{"stands its load", fitting + "    breaker: {cooldown: 2s, jitter: 0, ramp: 10s, consecutive_failures: 5}\n    bulkhead: {max_waiting: 0}\n", weak(20),
@@ -272,9 +272,9 @@ func TestPermitFindings(t *testing.T) {
 		{"bursts", small("5", "5"), bursts, "too_few_permits", "bulkhead.max_waiting", "5 -> 10", "were refused"},
 		{"a slow dependency", small("4", "4"), rate(30, 2*minute, answer{after: 200 * ms}), "", "", "", ""},
 		{"it hangs now and then", small("10", "5") + "    breaker: {cooldown: 5s, consecutive_failures: 5}\n", outages(3, 20*second, hangs), "", "", "", ""},
-		{"far too many", small("500", "10"), rate(10, 11*minute, quick), "too_many_permits", "bulkhead.max_concurrent", "500 -> 4", "the busiest second had 1"},
-		{"somewhat many", small("13", "10"), rate(10, 11*minute, quick), "", "", "", ""},
-		{"many, seen for a short time", small("500", "10"), rate(10, 9*minute, quick), "", "", "", ""},
+		{"far too many", small("500", "10"), rate(5, 11*minute, quick), "too_many_permits", "bulkhead.max_concurrent", "500 -> 4", "the busiest second had 5 calls"},
+		{"somewhat many", small("13", "10"), rate(5, 11*minute, quick), "", "", "", ""},
+		{"many, seen for a short time", small("500", "10"), rate(5, 9*minute, quick), "", "", "", ""},
 	})
 }
 

@@ -141,14 +141,14 @@ func seen(a *advice.Advice) string {
 	if a.Sizing.P99Seconds == nil {
 		return s + "; too few for sizes"
 	}
-	return s + fmt.Sprintf(", 99 %% of the answers within %.2g s", *a.Sizing.P99Seconds)
+	return s + ", 99 % of the answers within about " + seconds(a.Sizing.P99Seconds)
 }
 
 func minutes(seconds int) string {
 	if seconds < 120 {
 		return strconv.Itoa(seconds) + " s"
 	}
-	return strconv.Itoa(seconds/60) + " minutes"
+	return strconv.Itoa((seconds+30)/60) + " minutes"
 }
 
 // change tells what to write where.
