@@ -90,7 +90,7 @@ func failingRecovery(s *subject) *Finding {
 	if middle < b.Ramp {
 		reached = int(float64(n) * middle.Seconds() / b.Ramp.Seconds())
 	}
-	if middle < b.Ramp || b.Ramp >= longestRamp {
+	if n > 1 && (middle < b.Ramp || b.Ramp >= longestRamp) {
 		f.Key, f.Current, f.Suggested = "bulkhead.max_concurrent", strconv.Itoa(n), strconv.Itoa(downCount(float64(reached)))
 		f.Why = fmt.Sprintf("The dependency stands its probes and falls over at about %d permits: give it no more.", max(1, reached))
 	}

@@ -55,8 +55,9 @@ func neverDecides(s *subject) *Finding {
 	}
 	f.Evidence = fmt.Sprintf("%s in %s; at most %d within one window of %s, and min_calls asks for %d",
 		some(judged, "attempt"), span(s.e.Window), most, written(b.Window.Span), b.MinCalls)
-	if n := int(s.attemptRate() * b.Window.Span.Seconds() / 2); n >= smallestWindow {
-		f.Suggested = strconv.Itoa(downCount(float64(n)))
+	// Half of what a window usually holds, so that most windows do.
+	if half := min(s.attemptRate()*b.Window.Span.Seconds(), float64(most)) / 2; half >= smallestWindow {
+		f.Suggested = strconv.Itoa(downCount(half))
 		return f
 	}
 	f.Key, f.Current = "breaker.window", written(b.Window.Span)

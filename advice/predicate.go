@@ -33,24 +33,28 @@ func blindPredicate(s *subject) *Finding {
 		float64(passed) < errorShare*float64(s.attempts) || float64(passed) < blindShare*float64(seen) {
 		return nil
 	}
-	named, statuses, grpc := s.unseen(passed)
 	f := &Finding{
 		Kind: "blind_predicate", Severity: Warning, Title: "errors pass as successes",
-		Evidence: fmt.Sprintf("%s of %s in %s were answered with an error (%s); %d counted as failures",
-			share(seen, s.attempts), some(s.attempts, "attempt"), span(s.e.Window), named, c[history.AttemptStatus]),
-		Key: "failure.statuses", Current: flow(terms(s.d.Failure.Statuses)), Suggested: flow(terms(statuses)),
 		Why: "The breaker judges by failure.statuses and failure.grpc_statuses alone: for it this dependency is well, whatever its answers say.",
 	}
-	if len(grpc) > len(s.d.Failure.GRPCStatuses) {
-		f.Key, f.Current, f.Suggested = "failure.grpc_statuses", flow(s.d.Failure.GRPCStatuses), flow(grpc)
+	named := s.unseen(f, "", &s.d.Failure, passed)
+	for i := range s.d.Routes {
+		if f.Key == "" {
+			s.unseen(f, "routes["+strconv.Itoa(i)+"].", &s.d.Routes[i].Failure, passed)
+		}
 	}
+	if f.Key == "" {
+		return nil // they passed under settings of before
+	}
+	f.Evidence = fmt.Sprintf("%s of %s in %s were answered with an error (%s); %d counted as failures",
+		share(seen, s.attempts), some(s.attempts, "attempt"), span(s.e.Window), named, c[history.AttemptStatus])
 	return f
 }
 
-// unseen names the common errors that passed, with their numbers, and returns
-// the failure.statuses and failure.grpc_statuses that would count them.
-func (s *subject) unseen(passed uint64) (named string, statuses config.Statuses, grpc []string) {
-	statuses, grpc = slices.Clone(s.d.Failure.Statuses), slices.Clone(s.d.Failure.GRPCStatuses)
+// unseen names the common errors that passed, with their numbers, and sets the
+// finding's key and values where a predicate does not see them.
+func (s *subject) unseen(f *Finding, prefix string, now *config.Failure, passed uint64) (named string) {
+	statuses, grpc := now.Statuses, slices.Clone(now.GRPCStatuses)
 	var names []string
 	for i, answer := range history.ErrorAnswers {
 		n := s.e.Counts[int(history.Passed)+i]
@@ -68,7 +72,13 @@ func (s *subject) unseen(passed uint64) (named string, statuses config.Statuses,
 			grpc = append(grpc, answer)
 		}
 	}
-	return strings.Join(names, ", "), statuses, grpc
+	switch {
+	case len(grpc) > len(now.GRPCStatuses):
+		f.Key, f.Current, f.Suggested = prefix+"failure.grpc_statuses", flow(now.GRPCStatuses), flow(grpc)
+	case !slices.Equal(statuses, now.Statuses):
+		f.Key, f.Current, f.Suggested = prefix+"failure.statuses", flow(terms(now.Statuses)), flow(terms(statuses))
+	}
+	return strings.Join(names, ", ")
 }
 
 // include makes a set of statuses contain those from low to high.

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 	"go.yaml.in/yaml/v3"
+	"pgregory.net/rapid"
 
 	"sidecar/advice"
 	"sidecar/config"
@@ -218,18 +218,24 @@ func (w *world) checkPatch(patch string) {
 	if strings.Contains(patch, "secret") {
 		w.Errorf("the patch shows a secret:\n%s", patch)
 	}
+	parse(w.T, merged(w, w.yaml, patch))
+}
+
+// merged puts a patch over a file.
+func merged(t rapid.TB, text, patch string) string {
+	t.Helper()
 	var whole, change yaml.Node
-	for text, n := range map[string]*yaml.Node{w.yaml: &whole, patch: &change} {
+	for text, n := range map[string]*yaml.Node{text: &whole, patch: &change} {
 		if err := yaml.Unmarshal([]byte(text), n); err != nil {
-			w.Fatal(err)
+			t.Fatal(err)
 		}
 	}
 	mergeInto(whole.Content[0], change.Content[0])
-	merged, err := yaml.Marshal(&whole)
+	out, err := yaml.Marshal(&whole)
 	if err != nil {
-		w.Fatal(err)
+		t.Fatal(err)
 	}
-	parse(w.T, string(merged))
+	return string(out)
 }
 
 // mergeInto puts the values of one tree over those of another; entries of lists
@@ -237,7 +243,12 @@ func (w *world) checkPatch(patch string) {
 func mergeInto(into, from *yaml.Node) {
 	for i := 0; i < len(from.Content); i += 2 {
 		key, v := from.Content[i], from.Content[i+1]
-		at := slices.IndexFunc(into.Content, func(n *yaml.Node) bool { return n.Value == key.Value })
+		at := -1
+		for j := 0; j < len(into.Content); j += 2 {
+			if into.Content[j].Value == key.Value {
+				at = j
+			}
+		}
 		switch {
 		case at < 0:
 			into.Content = append(into.Content, key, v)

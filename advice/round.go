@@ -91,7 +91,11 @@ func share(part, whole uint64) string {
 	if whole == 0 {
 		return "0 %"
 	}
-	return strconv.FormatFloat(100*float64(part)/float64(whole), 'g', 2, 64) + " %"
+	percent := 100 * float64(part) / float64(whole)
+	if percent < 10 {
+		return strconv.FormatFloat(percent, 'g', 2, 64) + " %"
+	}
+	return strconv.FormatFloat(percent, 'f', 0, 64) + " %"
 }
 
 // some counts things: "1 call", "1,200 calls".

@@ -23,7 +23,10 @@ func lived(peak float64, durations map[time.Duration]uint32) *history.Evidence {
 		e.Counts[history.AttemptSuccess] += uint64(n)
 	}
 	for range history.Steps {
-		e.Steps = append(e.Steps, history.Step{State: history.Closed, Seconds: 5, Peak: float32(peak), Limit: 20})
+		e.Steps = append(e.Steps, history.Step{
+			State: history.Closed, Seconds: 5, Peak: float32(peak), Limit: 20,
+			Attempts: uint32(e.Counts[history.AttemptSuccess] / history.Steps),
+		})
 	}
 	return e
 }
@@ -129,6 +132,15 @@ func TestTheBudgetOfAll(t *testing.T) {
 		}
 		parse(t, a.Sizing.Patch)
 	}
+	// Permits that are raised raise the budget with them.
+	text := "limits: {max_concurrent: 30}\n" + file(calm+"    bulkhead: {max_concurrent: 10}\n")
+	e := lived(50, usual)
+	each(func(_ int, s *history.Step) { s.Waiting = 1 })(e)
+	a, _ := advice.For(parse(t, text), "a", e)
+	if !strings.Contains(a.Sizing.Patch, "  max_concurrent: 40\n") || !strings.Contains(a.Sizing.Patch, "      max_concurrent: 20\n") {
+		t.Errorf("the patch is\n%s", a.Sizing.Patch)
+	}
+	parse(t, merged(t, text, a.Sizing.Patch))
 }
 
 // TestPatch is a whole file, in the order of the documentation.

@@ -135,6 +135,9 @@ func TestPredicateFindings(t *testing.T) {
 			"blind_predicate", "failure.statuses", `["500-599", "!502-504"] -> ["500-599", "!502", "!504"]`, "503: "},
 		{"gRPC", fitting, says(0.5, answer{grpc: "8"}), "blind_predicate", "failure.grpc_statuses",
 			usualGRPC + "] -> " + usualGRPC + `, "RESOURCE_EXHAUSTED"]`, "RESOURCE_EXHAUSTED: "},
+		{"429 that only a route passes", fitting + `    failure: {statuses: ["429", "500-599"]}
+    routes: [{match: {path: /}, failure: {statuses: ["500-599"]}}]` + "\n", says(0.3, answer{status: 429}),
+			"blind_predicate", "routes[0].failure.statuses", `["500-599"] -> ["500-599", "429"]`, "429: "},
 		{"few 429", fitting, says(0.05, answer{status: 429}), "", "", "", ""},
 		{"404", fitting, says(0.5, answer{status: 404}), "", "", "", ""},
 		{"gRPC's NOT_FOUND", fitting, says(0.5, answer{grpc: "5"}), "", "", "", ""},

@@ -17,9 +17,12 @@ type Reading struct {
 	// byte.
 	Calls Durations
 	// Served holds the calls that the upstream answered well, streams and
-	// upgrades apart: how long each held its permit.
+	// upgrades apart: how long each held its permit. An answer that looks like an
+	// error ([ErrorAnswer]) is not well, whatever the policy says: errors are
+	// often fast.
 	Served Durations
-	// Attempts holds the attempts that succeeded, up to their headers.
+	// Attempts holds the attempts that succeeded in this sense, up to their
+	// headers.
 	Attempts Durations
 	// Left holds the calls whose callers went away before any answer, or said in
 	// advance when they would, and how long these had waited.

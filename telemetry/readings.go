@@ -41,7 +41,9 @@ func (e *evidence) callDone(c *proxy.Call) {
 	e.calls.add(c.Duration)
 	switch {
 	case c.Outcome == proxy.OutcomeOK:
-		e.served.add(c.Duration - c.Waited)
+		if _, looksBad := history.ErrorAnswer(c.Status, 0); !looksBad {
+			e.served.add(c.Duration - c.Waited)
+		}
 	case c.Outcome == proxy.OutcomeCanceled && c.Status == statusLeft, c.Reason == proxy.ReasonDeadline:
 		e.left.add(c.Duration)
 	}
@@ -52,13 +54,14 @@ func (e *evidence) attemptDone(a *proxy.Attempt) {
 	if a.Result != proxy.ResultSuccess {
 		return
 	}
-	e.attempts.add(a.Headers)
 	if a.Retry {
 		e.retriesSucceeded.Add(1)
 	}
-	if i, ok := history.ErrorAnswer(a.Status, a.GRPC); ok {
+	if i, looksBad := history.ErrorAnswer(a.Status, a.GRPC); looksBad {
 		e.passed[i].Add(1)
+		return
 	}
+	e.attempts.add(a.Headers)
 }
 
 // Readings is the [history.Source]: it returns a reading of each dependency
