@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"sidecar/advice"
 	"sidecar/history"
 )
 
@@ -184,10 +183,7 @@ func TestThresholds(t *testing.T) {
 	if len(edges) != 10 {
 		t.Errorf("%d findings have their edges tested, want 10", len(edges))
 	}
-	if c := parse(t, file(calm)); true {
-		e := lived(50, mostly(100*ms, 200*ms, 45000))
-		if a, _ := advice.For(c, "a", e); len(a.Findings) != 0 {
-			t.Errorf("the evidence that all edges start from has findings: %+v", a.Findings)
-		}
+	if a := ask(t, calm, lived(50, mostly(100*ms, 200*ms, 45000))); len(a.Findings) != 0 {
+		t.Errorf("the evidence that all edges start from has findings: %+v", a.Findings)
 	}
 }
