@@ -4,14 +4,16 @@
 // which is read-only and may be reached from other machines.
 //
 //	GET  /                                  the status page
-//	GET  /api/dependencies                  {"dependencies":[…]}, in the order of the configuration
+//	GET  /api/dependencies                  {"dependencies":[…]}, in the order of the configuration;
+//	                                        "reload" too, where the last one failed
 //	GET  /api/dependencies/{name}           one of them
 //	POST /api/dependencies/{name}/breaker   {"force":"open"|"closed"|"auto"}; answers the dependency
 //	GET  /api/dependencies/{name}/advice    what to change, and why; see package advice
 //	GET  /api/history                       the last 15 minutes; ?name= for one dependency
+//	GET, POST, DELETE /api/dependencies/{name}/drill   the fire drill that runs, or null
 //	GET  /api/config                        the effective configuration as YAML, secrets masked
 //	POST /api/reload                        answers when applied: 200, or 422 with the faults
-//	GET  /api/events                        transitions and reloads as server-sent events
+//	GET  /api/events                        transitions, drills and reloads as server-sent events
 //	GET  /metrics /livez /readyz            for machines; the only ones on the metrics listener
 //	GET  /debug/pprof/                      only with Options.Pprof
 //
@@ -24,6 +26,22 @@
 // The 422 of a reload also has "error", the whole text, and "faults", a list of
 // {"file","line","key","message"} that is empty where the fault is not in the
 // file, such as a port that is taken.
+//
+// # Fire drills
+//
+// A drill injects one fault into a share of the attempts at a dependency, for a
+// bounded time. The body of an order has exactly one of
+//
+//	"latency"   a duration such as "8s": attempts wait, then go on to the upstream
+//	"error"     a status, 400 to 599, answered in the upstream's place
+//	"refuse"    true: the connection is refused
+//
+// and "for", a duration of at most 1h, and may have "share", a percentage such
+// as "50%" (default "100%"). It answers {"fault","share","until","injected"}, as
+// GET does and as stands in the dependency under "drill" while it runs. A new
+// order replaces the drill that runs; DELETE ends it. A member that is missing,
+// unknown or out of range is answered with 422 and what was expected, an order
+// that the configuration does not allow (admin.drills) with 403.
 //
 // # What keeps others out
 //

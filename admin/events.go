@@ -18,7 +18,7 @@ const (
 	maxStreams = 32
 )
 
-// events sends transitions and reloads as server-sent events until the client
+// events sends transitions, drills and reloads as server-sent events until the client
 // leaves or the process drains.
 func (a *admin) events(w http.ResponseWriter, r *http.Request) {
 	defer a.streams.Add(-1)

@@ -7,6 +7,7 @@ import (
 
 	"sidecar/proxy"
 	"sidecar/resilience/breaker"
+	"sidecar/resilience/bulkhead"
 	"sidecar/stale"
 )
 
@@ -20,6 +21,8 @@ type status struct {
 	Requests requestStatus  `json:"requests"`
 	Latency  latencyStatus  `json:"latency"`
 	Cache    cacheStatus    `json:"cache"`
+	Shadow   *shadowStatus  `json:"shadow,omitempty"` // nil without proposed settings
+	Drill    *drillStatus   `json:"drill,omitempty"`  // nil while none runs
 }
 
 type breakerStatus struct {
@@ -117,14 +120,7 @@ func (a *admin) status(s *proxy.Snapshot) status {
 		Listen:   a.Supervisor.Listen(s.Name),
 		Upstream: s.Upstream,
 		Breaker:  newBreakerStatus(&s.Breaker),
-		Bulkhead: bulkheadStatus{
-			Limit:             s.Bulkhead.Limit,
-			MaxConcurrent:     s.Bulkhead.MaxConcurrent,
-			InUse:             s.Bulkhead.InUse,
-			Waiting:           s.Bulkhead.Waiting,
-			MaxWaiting:        s.Bulkhead.MaxWaiting,
-			OldestWaitSeconds: s.Bulkhead.OldestWait.Seconds(),
-		},
+		Bulkhead: newBulkheadStatus(&s.Bulkhead),
 		Requests: requestStatus{
 			OK:       counts[proxy.OutcomeOK],
 			Failed:   counts[proxy.OutcomeFailed],
@@ -134,6 +130,8 @@ func (a *admin) status(s *proxy.Snapshot) status {
 		},
 		Latency: a.latency(s.Name),
 		Cache:   newCacheStatus(&s.Copies),
+		Shadow:  newShadowStatus(s.Shadow),
+		Drill:   newDrillStatus(s.Drill),
 	}
 }
 
@@ -153,6 +151,17 @@ func newBreakerStatus(s *breaker.Snapshot) breakerStatus {
 		b.OpenUntil = &until
 	}
 	return b
+}
+
+func newBulkheadStatus(s *bulkhead.Snapshot) bulkheadStatus {
+	return bulkheadStatus{
+		Limit:             s.Limit,
+		MaxConcurrent:     s.MaxConcurrent,
+		InUse:             s.InUse,
+		Waiting:           s.Waiting,
+		MaxWaiting:        s.MaxWaiting,
+		OldestWaitSeconds: s.OldestWait.Seconds(),
+	}
 }
 
 func (a *admin) latency(name string) latencyStatus {

@@ -2,9 +2,7 @@ package config
 
 import (
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -68,11 +66,11 @@ func (d *decoder) checkHeaders(s *Static, path string) {
 		value := s.Headers[name]
 		switch earlier, again := first[folded]; {
 		case !isToken(name):
-			d.faultAt(p, at, "must be a header name (letters, digits and !#$%%&'*+-.^_`|~)")
+			d.faultAt(p.ofKey(), at, "must be a header name (letters, digits and !#$%%&'*+-.^_`|~)")
 		case reserved[http.CanonicalHeaderKey(name)]:
-			d.faultAt(p, at, "is set by the sidecar; leave it out")
+			d.faultAt(p.ofKey(), at, "is set by the sidecar; leave it out")
 		case again:
-			d.faultAt(p, at, "duplicate header, first set in line %d (case is ignored)", earlier.line)
+			d.faultAt(p.ofKey(), at, "duplicate header, first set in line %d (case is ignored)", earlier.line)
 		case strings.ContainsFunc(value, isControl):
 			d.faultAt(p, at, "must have no control characters or line breaks in its value")
 		case strings.TrimSpace(value) != value:
@@ -111,43 +109,12 @@ func (d *decoder) checkBody(s *Static, path string) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(d.dir, file)
 	}
-	body, ok := d.bodies[file]
-	if !ok {
-		var err error
-		if body, err = readBounded(file, mostBody); err != nil {
-			d.faultAt(d.find(at), at, "must be a readable file: %v", err)
-			return
-		}
-		d.bodies[file] = body
+	body, err := d.intake.read(file, mostBody)
+	if err != nil {
+		d.faultAt(d.find(at), at, "must be a readable file: %v", err)
+		return
 	}
 	s.Body = body
-}
-
-// readBounded reads a regular file of at most the given size.
-func readBounded(file string, most int64) ([]byte, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", file)
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // only read
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) > most {
-		return nil, fmt.Errorf("%s is larger than %s", file, formatSize(most))
-	}
-	if len(data) == 0 {
-		return nil, nil
-	}
-	return data, nil
 }
 
 func (d *decoder) checkMatch(m *Match, path string) {

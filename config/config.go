@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"net/url"
 	"reflect"
 	"time"
@@ -27,13 +28,14 @@ func (c Config) Equal(o Config) bool { return reflect.DeepEqual(c, o) }
 
 // Admin is the local status page, state and controls.
 type Admin struct {
-	Listen string `yaml:"listen" doc:"host:port of the status page, state and controls; always loopback"`
+	Listen string `yaml:"listen" rule:"form=loopback" doc:"host:port of the status page, state and controls; always loopback"`
 	Pprof  bool   `yaml:"pprof" doc:"serve Go's profiles under /debug/pprof/ on the admin listener"`
+	Drills bool   `yaml:"drills" doc:"allow fire drills: faults that an operator injects through the admin listener; false also ends those that run"`
 }
 
 // Metrics is the read-only listener.
 type Metrics struct {
-	Listen string `yaml:"listen" doc:"host:port of /metrics, /livez and /readyz; any address, 0.0.0.0:9901 in a pod"`
+	Listen string `yaml:"listen" rule:"form=address" doc:"host:port of /metrics, /livez and /readyz; any address, 0.0.0.0:9901 in a pod"`
 }
 
 // Log says what is logged.
@@ -64,8 +66,8 @@ type Cache struct {
 // Dependency is one downstream service: one listener, one upstream, one
 // breaker, one bulkhead.
 type Dependency struct {
-	Name         string   `yaml:"name" rule:"own,required" doc:"name in metrics, logs and admin paths, kept exactly as written; unique, also when case is ignored; at most 128 bytes, without / ? #"`
-	Listen       string   `yaml:"listen" rule:"own,required" doc:"host:port the app calls instead of the service; loopback unless allow_remote is true"`
+	Name         string   `yaml:"name" rule:"own,required,form=name" doc:"name in metrics, logs and admin paths, kept exactly as written; unique, also when case is ignored; at most 128 bytes, without / ? #"`
+	Listen       string   `yaml:"listen" rule:"own,required,form=address" doc:"host:port the app calls instead of the service; loopback unless allow_remote is true"`
 	AllowRemote  bool     `yaml:"allow_remote" rule:"own" doc:"permit a listen address that other machines can reach"`
 	Upstream     *url.URL `yaml:"upstream" rule:"own,required" doc:"absolute http or https URL of the service; a path is put before the caller's; user information is sent as Basic authorization"`
 	Protocol     string   `yaml:"protocol" rule:"oneof=auto|http1|h2|h2c" doc:"protocol to the upstream; auto: ALPN on https, as the caller speaks on http"`
@@ -74,6 +76,7 @@ type Dependency struct {
 	Policy       `yaml:",inline"`
 	Breaker      Breaker  `yaml:"breaker" doc:"the circuit breaker"`
 	Bulkhead     Bulkhead `yaml:"bulkhead" doc:"how many calls may run and wait at once"`
+	Shadow       *Shadow  `yaml:"shadow" rule:"own,later" doc:"proposed settings that run beside the live ones and refuse nothing; absent = none"`
 	Routes       []Route  `yaml:"routes" rule:"own,later" doc:"other settings for some calls; the first match wins"`
 }
 
@@ -88,6 +91,9 @@ type TLS struct {
 	ServerName         string `yaml:"server_name" doc:"name the certificate must carry; empty = the upstream's host"`
 	MinVersion         string `yaml:"min_version" rule:"any,oneof=1.2|1.3" doc:"lowest TLS version"`
 	InsecureSkipVerify bool   `yaml:"insecure_skip_verify" doc:"accept any certificate"`
+
+	// content stands for what the files hold, so that Equal sees a rotation.
+	content [sha256.Size]byte
 }
 
 // Policy are the settings that a route may change.
@@ -104,7 +110,12 @@ type Policy struct {
 
 // Breaker is the policy of a circuit breaker.
 type Breaker struct {
-	Mode                string        `yaml:"mode" rule:"oneof=enforce|observe|off" doc:"refuse calls, only count what would be refused, or do nothing"`
+	Mode  string `yaml:"mode" rule:"oneof=enforce|observe|off" doc:"refuse calls, only count what would be refused, or do nothing"`
+	Rules `yaml:",inline"`
+}
+
+// Rules say when a circuit opens and how it closes again.
+type Rules struct {
 	Window              Window        `yaml:"window" doc:"the outcomes that count: a number of calls (1 to 100000) or a duration"`
 	MinCalls            int           `yaml:"min_calls" rule:"min=1" doc:"calls in the window before a ratio is looked at"`
 	FailureRatio        float64       `yaml:"failure_ratio" rule:"ratio" doc:"share of failures in the window that opens the circuit; 0 = any failure"`
@@ -140,6 +151,14 @@ type Bulkhead struct {
 	MaxConcurrent int           `yaml:"max_concurrent" rule:"min=1" doc:"calls running at once"`
 	MaxWaiting    int           `yaml:"max_waiting" rule:"min=0" doc:"calls waiting at once; all others are refused"`
 	QueueTimeout  time.Duration `yaml:"queue_timeout" doc:"longest wait; 0s = until the call's deadline"`
+}
+
+// Shadow holds proposed settings, judged on the live traffic. At least one is
+// set; a key that the file does not set has the dependency's live value. A slow
+// rule with a ratio of 0 is kept: it is the proposal to drop the live one.
+type Shadow struct {
+	Breaker  *Rules    `yaml:"breaker" doc:"a proposed breaker: any key of breaker but mode; a key left out has its live value"`
+	Bulkhead *Bulkhead `yaml:"bulkhead" doc:"a proposed bulkhead: any key of bulkhead; a key left out has its live value"`
 }
 
 // Failure says which answers are failures.
@@ -178,7 +197,7 @@ type Fallback struct {
 // Stale answers with an earlier good answer.
 type Stale struct {
 	MaxAge time.Duration `yaml:"max_age" rule:"positive" doc:"oldest copy that is served"`
-	VaryBy []string      `yaml:"vary_by" rule:"omitempty" doc:"request headers, such as Authorization or Cookie, by which copies are kept apart beside the answer's Vary: each user gets none but their own; values are kept as a keyed hash"`
+	VaryBy []string      `yaml:"vary_by" rule:"omitempty,form=header" doc:"request headers, such as Authorization or Cookie, by which copies are kept apart beside the answer's Vary: each user gets none but their own; values are kept as a keyed hash"`
 }
 
 // Static answers with a fixed response.
@@ -201,7 +220,7 @@ type Route struct {
 
 // Match selects calls; empty fields match everything.
 type Match struct {
-	Methods    []string `yaml:"methods" rule:"omitempty" doc:"HTTP methods; absent = all"`
-	Path       string   `yaml:"path" rule:"omitempty" doc:"the whole path, exactly; excludes path_prefix"`
-	PathPrefix string   `yaml:"path_prefix" rule:"omitempty" doc:"what the path begins with; excludes path"`
+	Methods    []string `yaml:"methods" rule:"omitempty,form=method" doc:"HTTP methods; absent = all"`
+	Path       string   `yaml:"path" rule:"omitempty,form=path" doc:"the whole path, exactly; excludes path_prefix"`
+	PathPrefix string   `yaml:"path_prefix" rule:"omitempty,form=path" doc:"what the path begins with; excludes path"`
 }

@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"reflect"
+	"time"
+)
 
 const (
 	kib = 1 << 10
@@ -51,15 +54,17 @@ func builtin() Dependency {
 			},
 		},
 		Breaker: Breaker{
-			Mode:         "enforce",
-			Window:       Window{Calls: 20},
-			MinCalls:     5,
-			FailureRatio: 0.5,
-			Cooldown:     30 * time.Second,
-			Backoff:      Backoff{Factor: 1, Max: 5 * time.Minute},
-			Jitter:       0.1,
-			Probes:       1,
-			Ramp:         10 * time.Second,
+			Mode: "enforce",
+			Rules: Rules{
+				Window:       Window{Calls: 20},
+				MinCalls:     5,
+				FailureRatio: 0.5,
+				Cooldown:     30 * time.Second,
+				Backoff:      Backoff{Factor: 1, Max: 5 * time.Minute},
+				Jitter:       0.1,
+				Probes:       1,
+				Ramp:         10 * time.Second,
+			},
 		},
 		Bulkhead: Bulkhead{MaxConcurrent: 20, MaxWaiting: 10, QueueTimeout: 250 * time.Millisecond},
 	}
@@ -74,6 +79,23 @@ func DefaultStale() Stale { return Stale{MaxAge: 10 * time.Minute} }
 
 // DefaultStatic returns the values of an empty "static" mapping.
 func DefaultStatic() Static { return Static{Status: 200} }
+
+// prefilled returns a new optional mapping with its defaults, and whether it has
+// any.
+func prefilled(t reflect.Type) (fresh reflect.Value, ok bool) {
+	fresh = reflect.New(t)
+	switch p := fresh.Interface().(type) {
+	case *SlowCall:
+		*p = DefaultSlowCall()
+	case *Stale:
+		*p = DefaultStale()
+	case *Static:
+		*p = DefaultStatic()
+	default:
+		return fresh, false
+	}
+	return fresh, true
+}
 
 // resolve gives every level its own attempt_timeout and drops rules that are
 // switched off.

@@ -15,6 +15,16 @@
 // names and header names keep their case and their dots. YAML anchors, aliases
 // and merge keys (<<) work; a key written in a mapping beats a merged one.
 //
+// # Reading again
+//
+// A [Source] is a file that is read as it changes, together with the files that
+// it names. [Source.Watch] looks at them whenever the system tells of something
+// in one of their folders, and every 2 s besides, and compares their states
+// (inode, size, times) with those of the last reading. States that have been the
+// same for 250 ms are read, and the bytes compared: how a file was replaced, and
+// which notices came, does not matter. A file that changes while it is read, or
+// one of those read with it, has all of them read again.
+//
 // # Units
 //
 // A duration is a number with a unit: 250ms, 1.5s, 10m, 1h30m (units ns, us, ms,
@@ -34,6 +44,12 @@
 // The scalars outside "dependencies" and "defaults" ([ProcessKeys]) can also come
 // from a flag or an environment variable ([Process].Set), which beat the file and
 // pass through the same checks.
+//
+// # For editors
+//
+// [Schema] is the JSON Schema of the file, made of the same descriptions: it
+// accepts whatever the decoder does, and refuses what a schema can tell. A fault
+// knows its line and column.
 //
 // # Using
 //

@@ -31,17 +31,29 @@ type Process struct {
 // Load reads and parses a file. The error is Faults, or says why the file
 // cannot be read.
 func Load(path string, p Process) (*Config, error) {
-	data, err := readBounded(path, mostFile)
+	c, _, err := read(path, p)
+	return c, err
+}
+
+// read is [Load], and tells what was taken in, whether or not it was of use.
+func read(path string, p Process) (*Config, intake, error) {
+	in := intake{}
+	data, err := in.read(path, mostFile)
 	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w; name a readable file", err)
+		return nil, in, fmt.Errorf("read configuration: %w; name a readable file", err)
 	}
-	return Parse(path, data, p)
+	c, err := decode(path, data, p, in)
+	return c, in, err
 }
 
 // Parse parses the bytes of a file. The path names the file in faults, and a
 // relative body_file starts from its folder. The error is Faults.
 func Parse(path string, data []byte, p Process) (*Config, error) {
-	d := newDecoder(path, filepath.Dir(path))
+	return decode(path, data, p, intake{})
+}
+
+func decode(path string, data []byte, p Process, in intake) (*Config, error) {
+	d := newDecoder(path, filepath.Dir(path), in)
 	c := Default()
 	if root := d.document(data); root != nil {
 		d.root(root, c)
@@ -51,6 +63,7 @@ func Parse(path string, data []byte, p Process) (*Config, error) {
 	d.external = false
 	for i := range c.Dependencies {
 		c.Dependencies[i].resolve()
+		c.Dependencies[i].TLS.content = d.contentOf(c.Dependencies[i].TLS)
 	}
 	d.validate(c, p)
 	if len(d.faults) > 0 {
@@ -67,14 +80,14 @@ func Parse(path string, data []byte, p Process) (*Config, error) {
 // after a fault.
 func (d *decoder) document(data []byte) *yaml.Node {
 	if len(data) > mostFile {
-		d.fault(0, "", "must be at most %s large", formatSize(mostFile))
+		d.faultAt(place{}, "", "must be at most %s large", formatSize(mostFile))
 		return nil
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
 	err := dec.Decode(&doc)
 	if errors.Is(err, io.EOF) || err == nil && isNull(doc.Content[0]) {
-		d.fault(0, "", "the file is empty; it needs at least dependencies (write {} for a sidecar without any)")
+		d.faultAt(place{}, "", "the file is empty; it needs at least dependencies (write {} for a sidecar without any)")
 		return nil
 	}
 	if err != nil {
@@ -86,7 +99,7 @@ func (d *decoder) document(data []byte) *yaml.Node {
 	case err != nil:
 		d.syntax(data, err)
 	default:
-		d.fault(second.Line, "", "a second YAML document begins here; put everything into one, without ---")
+		d.fault(&second, "", "a second YAML document begins here; put everything into one, without ---")
 	}
 	return doc.Content[0]
 }
@@ -96,16 +109,18 @@ var syntaxError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(?s:(.*))$`)
 // syntax records an error of the YAML parser. The parser names no line for the
 // first one, an unknown anchor and characters outside YAML.
 func (d *decoder) syntax(data []byte, err error) {
-	line, message := 1, err.Error()
+	at, message := place{line: 1}, err.Error()
 	if m := syntaxError.FindStringSubmatch(message); m != nil {
 		message = m[2]
 		if n, err := strconv.Atoi(m[1]); err == nil {
-			line = n
-		} else if at := locate(data, message); at >= 0 {
-			line = 1 + bytes.Count(data[:at], []byte("\n"))
+			at.line = n
+		} else if i := locate(data, message); i >= 0 {
+			before := bytes.TrimPrefix(data[:i], []byte("\ufeff"))
+			at.line = 1 + bytes.Count(before, []byte("\n"))
+			at.column = 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
 		}
 	}
-	d.fault(line, "", "not valid YAML: %s", strings.ToValidUTF8(message, "?"))
+	d.faultAt(at, "", "not valid YAML: %s", strings.ToValidUTF8(message, "?"))
 }
 
 // locate finds the place that an error without a line speaks of, or -1.
@@ -156,12 +171,32 @@ func (d *decoder) dependencies(n *yaml.Node, base Dependency) []Dependency {
 		at := item(path, i)
 		dep := base
 		values := d.object(n, reflect.ValueOf(&dep).Elem(), at, nil)
+		if shadow := values["shadow"]; shadow != nil {
+			dep.Shadow = d.shadow(shadow, &dep, at+".shadow")
+		}
 		if routes := values["routes"]; routes != nil {
 			dep.Routes = d.routes(routes, &dep, at+".routes")
 		}
 		deps = append(deps, dep)
 	}
 	return deps
+}
+
+// shadow decodes a dependency's proposed settings over its live ones. What the
+// file does not propose is nil.
+func (d *decoder) shadow(n *yaml.Node, dep *Dependency, path string) *Shadow {
+	shadow := Shadow{Breaker: &dep.Breaker.Rules, Bulkhead: &dep.Bulkhead}
+	values := d.object(n, reflect.ValueOf(&shadow).Elem(), path, nil)
+	if values["breaker"] == nil {
+		shadow.Breaker = nil
+	}
+	if values["bulkhead"] == nil {
+		shadow.Bulkhead = nil
+	}
+	if len(values) == 0 && !d.faulty(path) {
+		d.fault(n, path, "must have breaker, bulkhead or both; leave the key out for no shadow")
+	}
+	return &shadow
 }
 
 // routes decodes a dependency's routes, each over the dependency's policy.
@@ -186,7 +221,7 @@ func (d *decoder) items(n *yaml.Node, path string) ([]*yaml.Node, bool) {
 	switch {
 	case n.Kind == yaml.SequenceNode:
 	case isNull(n):
-		d.fault(n.Line, path, "has no value; write [] for none")
+		d.fault(n, path, "has no value; write [] for none")
 		return nil, false
 	default:
 		d.wrongType(n, path, "a list")
@@ -196,7 +231,7 @@ func (d *decoder) items(n *yaml.Node, path string) ([]*yaml.Node, bool) {
 		if !d.count(e, item(path, i)) {
 			return nil, false
 		}
-		d.set[item(path, i)] = place{line: e.Line}
+		d.set[item(path, i)] = d.at(e, e)
 	}
 	return n.Content, true
 }

@@ -79,21 +79,21 @@ func TestProcessKeys(t *testing.T) {
 			t.Errorf("%s has no usage", k.Name)
 		}
 	}
-	want := "admin.listen admin.pprof metrics.listen log.level log.format log.access log.report_interval " +
+	want := "admin.listen admin.pprof admin.drills metrics.listen log.level log.format log.access log.report_interval " +
 		"shutdown.drain_timeout limits.max_concurrent cache.max_bytes cache.max_object_bytes cache.dir"
 	if s := strings.Join(names, " "); s != want {
 		t.Errorf("keys are %s, want %s", s, want)
 	}
 	for name, value := range map[string]string{
-		"log.level": "info", "admin.pprof": "false", "cache.max_bytes": "64MiB", "limits.max_concurrent": "",
+		"log.level": "info", "admin.pprof": "false", "admin.drills": "false", "cache.max_bytes": "64MiB", "limits.max_concurrent": "",
 		"shutdown.drain_timeout": "25s", "log.report_interval": "0s", "metrics.listen": "127.0.0.1:9901",
 	} {
 		if got[name].Default != value {
 			t.Errorf("default of %s is %q, want %q", name, got[name].Default, value)
 		}
 	}
-	if !got["admin.pprof"].Bool || got["log.level"].Bool {
-		t.Error("only admin.pprof is a boolean")
+	if !got["admin.pprof"].Bool || !got["admin.drills"].Bool || got["log.level"].Bool {
+		t.Error("admin.pprof and admin.drills are the booleans")
 	}
 }
 

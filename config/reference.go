@@ -16,6 +16,7 @@ func Reference() []Key {
 	slow, stale, static := DefaultSlowCall(), DefaultStale(), DefaultStatic()
 	d.Breaker.SlowCall = &slow
 	d.Fallback = []Fallback{{Stale: &stale}, {Static: &static}}
+	d.Shadow = &Shadow{} // what it can propose is listed once, at the live settings
 	d.Routes = []Route{{}}
 	var keys []Key
 	reference(reflect.ValueOf(*root), "", &keys)
@@ -30,10 +31,12 @@ func reference(v reflect.Value, path string, keys *[]Key) {
 			continue // what a route can set is listed once, at the dependency
 		}
 		if fv.Kind() == reflect.Pointer && fv.Type() != reflect.TypeFor[*url.URL]() {
-			if fv.IsNil() {
+			if fv.IsNil() && v.Type() == reflect.TypeFor[Fallback]() {
 				continue // the other kind of fallback
 			}
-			fv = fv.Elem()
+			if !fv.IsNil() {
+				fv = fv.Elem()
+			}
 		}
 		switch fv.Interface().(type) {
 		case []Dependency, []Fallback, []Route:
@@ -55,7 +58,7 @@ func reference(v reflect.Value, path string, keys *[]Key) {
 // written is a default as it would stand in the file; empty where there is
 // none.
 func written(v reflect.Value, r rule) string {
-	if v.IsZero() && (r.required || r.omitEmpty || r.min > 0 || v.Kind() == reflect.Pointer || v.Kind() == reflect.Map) {
+	if absent(v, r) {
 		return ""
 	}
 	n := encode(v, r)
@@ -67,4 +70,9 @@ func written(v reflect.Value, r rule) string {
 		parts = append(parts, e.Value)
 	}
 	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+// absent reports whether a key has no default.
+func absent(v reflect.Value, r rule) bool {
+	return v.IsZero() && (r.required || r.omitEmpty || r.min > 0 || v.Kind() == reflect.Pointer || v.Kind() == reflect.Map)
 }

@@ -1,6 +1,9 @@
 package config
 
-import "path/filepath"
+import (
+	"crypto/sha256"
+	"path/filepath"
+)
 
 // checkUpstream looks for faults between how an upstream is spoken to and what
 // it is.
@@ -31,8 +34,17 @@ func (d *decoder) resolveFiles(t *TLS, path string) {
 		if !filepath.IsAbs(*file) {
 			*file = filepath.Join(d.dir, *file)
 		}
-		if _, err := readBounded(*file, mostBody); err != nil {
+		if _, err := d.intake.read(*file, mostBody); err != nil {
 			d.faultAt(d.find(at), at, "must be a readable file: %v", err)
 		}
 	}
+}
+
+// contentOf stands for what the files of a TLS section hold; zero where it
+// names none.
+func (d *decoder) contentOf(t TLS) [sha256.Size]byte {
+	if t.CAFile == "" && t.CertFile == "" && t.KeyFile == "" {
+		return [sha256.Size]byte{}
+	}
+	return d.intake.digest(t.CAFile, t.CertFile, t.KeyFile)
 }

@@ -17,7 +17,10 @@ func (d *decoder) validate(c *Config, p Process) {
 		dep := &c.Dependencies[i]
 		path := item("dependencies", i)
 		levels := []string{path, "defaults"}
-		d.checkBreaker(&dep.Breaker, levels)
+		d.checkBreaker(&dep.Breaker.Rules, levels)
+		if s := dep.Shadow; s != nil && s.Breaker != nil {
+			d.checkBreaker(s.Breaker, append([]string{path + ".shadow"}, levels...))
+		}
 		d.checkPolicy(&dep.Policy, levels)
 		for j := range dep.Routes {
 			route := append([]string{item(path+".routes", j)}, levels...)
@@ -57,7 +60,7 @@ func (d *decoder) checkNames(c *Config) {
 	}
 }
 
-func (d *decoder) checkBreaker(b *Breaker, levels []string) {
+func (d *decoder) checkBreaker(b *Rules, levels []string) {
 	if b.Backoff.Factor > 1 && b.Backoff.Max < b.Cooldown {
 		d.blame(levels, []string{"breaker.backoff.max", "breaker.cooldown", "breaker.backoff.factor"},
 			"backoff.max must be at least the cooldown, got a max of %s and a cooldown of %s",
@@ -125,9 +128,11 @@ func (c *Config) Warnings() []string {
 
 func (d *Dependency) warnings() []string {
 	var w []string
-	b := d.Breaker
-	if b.Mode != "off" && b.Window.Calls > 0 && b.MinCalls > b.Window.Calls && b.ConsecutiveFailures == 0 {
+	if d.Breaker.Mode != "off" && d.Breaker.neverByRatio() {
 		w = append(w, "the breaker can never open by ratio: breaker.min_calls is above the calls in breaker.window")
+	}
+	if s := d.Shadow; s != nil && s.Breaker != nil && s.Breaker.neverByRatio() {
+		w = append(w, "the shadow's breaker can never open by ratio: shadow.breaker.min_calls is above the calls in shadow.breaker.window")
 	}
 	w = append(w, d.Policy.warnings("")...)
 	for i := range d.Routes {
@@ -138,6 +143,12 @@ func (d *Dependency) warnings() []string {
 		}
 	}
 	return w
+}
+
+// neverByRatio reports whether no ratio can open the circuit, and nothing else
+// does for failures.
+func (r *Rules) neverByRatio() bool {
+	return r.Window.Calls > 0 && r.MinCalls > r.Window.Calls && r.ConsecutiveFailures == 0
 }
 
 func (p *Policy) warnings(prefix string) []string {

@@ -87,6 +87,7 @@ type sidecar struct {
 	upstreams []*upstream
 	client    *http.Client // for ordinary calls
 	scraper   *http.Client // a new connection for every question to admin and metrics
+	words     []string     // before the command line that runs it
 	cmd       *exec.Cmd
 	output    output
 	exited    chan struct{}
@@ -121,13 +122,20 @@ func start(t *testing.T, yaml string, upstreams ...*upstream) *sidecar {
 // apart, stops the process.
 func launch(t *testing.T, yaml string, upstreams ...*upstream) *sidecar {
 	t.Helper()
+	return launchBy(t, nil, yaml, upstreams...)
+}
+
+// launchBy is launch by another command, given by the words before the
+// sidecar's own.
+func launchBy(t *testing.T, words []string, yaml string, upstreams ...*upstream) *sidecar {
+	t.Helper()
 	s := &sidecar{
 		path:      filepath.Join(t.TempDir(), "sidecar.yaml"),
+		words:     words,
 		addresses: map[string]string{},
 		upstreams: upstreams,
 		client:    newClient(),
 		scraper:   &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}},
-		exited:    make(chan struct{}),
 	}
 	for i, u := range upstreams {
 		s.addresses[fmt.Sprintf("U%d", i+1)] = u.addr
@@ -136,24 +144,12 @@ func launch(t *testing.T, yaml string, upstreams ...*upstream) *sidecar {
 		s.addresses["U"] = upstreams[0].addr
 	}
 	s.write(t, yaml)
-	s.cmd = exec.Command(binary, "run", "--config", s.path)
-	s.cmd.Env = environment()
-	s.cmd.Stderr = &s.output
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		s.err = s.cmd.Wait()
-		close(s.exited)
-	}()
+	s.run(t)
+	t.Cleanup(func() { // the last resort, where the test ended before it could be stopped
+		_ = s.cmd.Process.Kill()
+		<-s.exited
+	})
 	return s
-}
-
-// environment is this process's, without settings of a sidecar. The race
-// detector's pause of a second before every exit is switched off.
-func environment() []string {
-	kept := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SIDECAR_") })
-	return append(kept, "GORACE=atexit_sleep_ms=0")
 }
 
 var token = regexp.MustCompile(`\$[A-Z][A-Z0-9_]*`)
@@ -162,6 +158,12 @@ var token = regexp.MustCompile(`\$[A-Z][A-Z0-9_]*`)
 // same addresses as before.
 func (s *sidecar) write(t *testing.T, yaml string) {
 	t.Helper()
+	put(t, filepath.Dir(s.path), filepath.Base(s.path), []byte(s.expand(t, yaml)))
+}
+
+// expand gives a configuration its addresses and its process section.
+func (s *sidecar) expand(t *testing.T, yaml string) string {
+	t.Helper()
 	for section, text := range map[string]string{
 		"admin": "{listen: $ADMIN}", "metrics": "{listen: $METRICS}", "log": "{level: debug, format: json, access: all}",
 	} {
@@ -169,20 +171,13 @@ func (s *sidecar) write(t *testing.T, yaml string) {
 			yaml = section + ": " + text + "\n" + yaml
 		}
 	}
-	yaml = token.ReplaceAllStringFunc(yaml, func(word string) string {
+	return token.ReplaceAllStringFunc(yaml, func(word string) string {
 		name := word[1:]
 		if s.addresses[name] == "" {
 			s.addresses[name] = freeAddress(t)
 		}
 		return s.addresses[name]
 	})
-	next := s.path + ".next"
-	if err := os.WriteFile(next, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(next, s.path); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // The listeners' ports: below those that the system gives to outgoing

@@ -19,7 +19,7 @@ type Reading struct {
 	// Served holds the calls that the upstream answered well, streams and
 	// upgrades apart: how long each held its permit. An answer that looks like an
 	// error ([ErrorAnswer]) is not well, whatever the policy says: errors are
-	// often fast.
+	// often fast. Calls that met a fire drill are left out.
 	Served Durations
 	// Attempts holds the attempts that succeeded in this sense, up to their
 	// headers.

@@ -13,6 +13,9 @@ import (
 // itself. A caller that has left gets none.
 func (c *call) degrade(t trouble) {
 	c.refused = t.refused
+	if t.refused {
+		c.shadow.refuse(t.why)
+	}
 	if t.status == statusCanceled {
 		// Returning would make net/http send an empty 200.
 		c.conclude(OutcomeCanceled, ReasonCanceled)
@@ -100,6 +103,9 @@ func (c *call) retryAfter(t trouble) string {
 
 // proxyStatus is the value of Proxy-Status, RFC 9209.
 func (t trouble) proxyStatus() string {
+	if t.drill {
+		return drillStatus
+	}
 	if t.why == ReasonStatus {
 		return fmt.Sprintf("sidecar; received-status=%d; details=%q", t.status, t.why)
 	}
@@ -125,7 +131,7 @@ func bodyAllowed(status int) bool {
 func modifyResponse(res *http.Response) error {
 	c := callOf(res.Request.Context())
 	if c.failure == ReasonStatus {
-		t := badStatus(res.StatusCode)
+		t := c.marked(badStatus(res.StatusCode))
 		if f := c.fallback(t); f != nil {
 			return errDegraded{t, f}
 		}

@@ -47,6 +47,7 @@ func (a *attempt) judgeHeaders(req *http.Request, res *http.Response) (*http.Res
 	case a.probe:
 		a.judgeProbe()
 	}
+	a.c.shadow.awaitBody(a.c.policy.AttemptTimeout, a.wait)
 	return res, "", nil
 }
 

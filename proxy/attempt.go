@@ -25,6 +25,13 @@ type attempt struct {
 	cancel context.CancelCauseFunc
 	ticket stale.Ticket // under which the answer may be kept
 
+	drill    *drill // that it met, or nil
+	withheld bool   // by the drill: nothing went to the upstream
+	delayed  struct {
+		by  time.Duration // that the drill added, before the request was sent
+		cut bool          // the attempt did not outlast it
+	}
+
 	conn   net.Conn // the connection it was sent on; nil if it got none
 	reused bool
 	wrote  atomic.Bool // the request's headers have been written on it
@@ -34,10 +41,10 @@ type attempt struct {
 	timer    *time.Timer // attempt_timeout; for a probe, then the wait for its body
 	sent     time.Time   // when the request body was sent; zero before
 	headers  time.Duration
-	status   int  // of the response; 0 before
-	code     int  // gRPC's status of the response
-	answered bool // the wait for headers is over
-	late     bool // the headers came, or were waited for, longer than slow_call.after
+	status   int           // of the response; 0 before
+	code     int           // gRPC's status of the response
+	answered bool          // the wait for headers is over
+	wait     time.Duration // for the headers, from sent on; 0 if they were not waited for
 	judged   bool
 	done     bool
 	interims int
@@ -51,6 +58,7 @@ func (c *call) newAttempt() *attempt {
 	c.mu.Lock()
 	c.latest = a
 	c.mu.Unlock()
+	c.shadow.run(c.start.Add(c.waited))
 	if c.replay != nil {
 		a.body = c.replay.reader(a.bodySent)
 	}
@@ -92,9 +100,18 @@ func (a *attempt) bodySent() {
 		return
 	}
 	a.sent = time.Now()
-	if t := a.c.policy.AttemptTimeout; t > 0 && (t < a.c.policy.Timeout || a.c.policy.Timeout <= 0) {
-		a.timer = time.AfterFunc(t, func() { a.cancel(errAttempt) })
+	if t := a.attemptTimeout(); t > 0 {
+		a.timer = time.AfterFunc(t-a.delayed.by, func() { a.cancel(errAttempt) })
 	}
+}
+
+// attemptTimeout is the policy's; 0 for none, also where the call's own timeout
+// comes no later.
+func (a *attempt) attemptTimeout() time.Duration {
+	if p := a.c.policy; p.AttemptTimeout < p.Timeout || p.Timeout <= 0 {
+		return p.AttemptTimeout
+	}
+	return 0
 }
 
 // headersDone ends the wait for response headers.
@@ -108,8 +125,10 @@ func (a *attempt) headersDone() {
 	}
 	a.answered = true
 	a.headers = now.Sub(a.start)
-	slow := a.c.run.settings.Breaker.SlowCall
-	a.late = slow.Ratio > 0 && !a.sent.IsZero() && now.Sub(a.sent) >= slow.After
+	a.wait = a.delayed.by
+	if !a.sent.IsZero() {
+		a.wait += now.Sub(a.sent)
+	}
 }
 
 // judge gives the breaker its verdict, once.
@@ -120,11 +139,10 @@ func (a *attempt) judge(o breaker.Outcome) {
 		return
 	}
 	a.judged = true
-	if a.late {
-		o |= breaker.Slow
-	}
+	wait := a.wait
 	a.mu.Unlock()
-	a.c.settle(o)
+	a.c.settle(a.c.run.settings.Breaker.SlowCall.Mark(o, wait))
+	a.c.shadow.hear(o, wait)
 }
 
 // said notes what the response says of itself.
@@ -147,13 +165,16 @@ func (a *attempt) finish(r Result) {
 	}
 	told := Attempt{
 		Dependency: a.c.d.name, Result: r, Retry: a.retry,
-		Headers: a.headers, Status: a.status, GRPC: a.code,
+		Headers: a.headers, Status: a.status, GRPC: a.code, Withheld: a.withheld,
 	}
 	a.mu.Unlock()
 	if a.body != nil {
 		_ = a.body.Close()
 	}
 	a.cancel(errCallEnded)
+	if a.drill != nil {
+		told.Drill = a.drill.Fault
+	}
 	a.c.d.observer.AttemptDone(told)
 }
 

@@ -25,6 +25,7 @@ type TLSOptions struct {
 // safe for concurrent use.
 type Certificates struct {
 	options TLSOptions
+	trusted *x509.CertPool // when they were loaded; nil for the system's
 
 	mu     sync.Mutex // guards everything below
 	config *tls.Config
@@ -40,8 +41,11 @@ func LoadCertificates(o TLSOptions) (*Certificates, error) {
 	c := &Certificates{options: o}
 	c.read = c.present()
 	config, err := c.load()
-	c.config = config
-	return c, err
+	if err != nil {
+		return nil, err
+	}
+	c.config, c.trusted = config, config.RootCAs
+	return c, nil
 }
 
 // current returns the configuration for the next handshake, not to be changed.
@@ -118,4 +122,13 @@ func (c *Certificates) same(o *Certificates) bool {
 		return c == o
 	}
 	return c.options == o.options
+}
+
+// trustsAs reports whether both trusted the same authorities when they were
+// loaded.
+func (c *Certificates) trustsAs(o *Certificates) bool {
+	if c == nil || o == nil {
+		return c == o
+	}
+	return c.trusted.Equal(o.trusted)
 }

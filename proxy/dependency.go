@@ -33,6 +33,7 @@ type Dependency struct {
 	breaker              *breaker.Breaker
 	bulkhead             *bulkhead.Bulkhead
 	budget               *retry.Budget
+	drills               drills
 	reverse, reverseGRPC httputil.ReverseProxy
 
 	mu      sync.Mutex // serialises Update and Close
@@ -49,6 +50,7 @@ type runtime struct {
 	pool     *pool
 	target   *target
 	shelf    *stale.Shelf // copies of this upstream's answers; nil without a store
+	shadow   *shadow      // nil without a proposal
 }
 
 // New returns a dependency that is ready to serve. The store may be shared; it
@@ -60,6 +62,7 @@ func New(name string, s *Settings, store *stale.Store, o Observer) *Dependency {
 	d.breaker = breaker.New(time.Now(), s.Breaker, d.breakerChanged)
 	d.bulkhead = bulkhead.New(s.Bulkhead)
 	d.budget = retry.NewBudget(s.Retry.Budget)
+	d.drills.prepare(func(c DrillChange) { o.DrillChanged(name, c) })
 	reverse := httputil.ReverseProxy{
 		Rewrite:        rewrite,
 		Transport:      roundTripperFunc(attempts),
@@ -75,7 +78,9 @@ func New(name string, s *Settings, store *stale.Store, o Observer) *Dependency {
 	// split what must be one block. Messages are flushed as they come anyway,
 	// being of unknown length.
 	d.reverseGRPC.FlushInterval = 0
-	d.current.Store(d.runs(s))
+	run := d.runs(s)
+	run.shadow = newShadow(d, s.Shadow)
+	d.current.Store(run)
 	return d
 }
 
@@ -88,35 +93,44 @@ func (d *Dependency) runs(s *Settings) *runtime {
 
 // Update gives the dependency new settings, for the calls that arrive from now
 // on. Limits and thresholds take hold in place; a changed upstream gets a new
-// connection pool, a fresh breaker and none of the old one's copies. Calls in
-// flight end under the settings they began with.
+// connection pool, a fresh breaker, none of the old one's copies and no drill.
+// Changed authorities end the trust in connections made before: a new pool, and
+// nothing else. Calls in flight end under the settings they began with.
 func (d *Dependency) Update(s *Settings) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
 	old := d.current.Load()
 	next := &runtime{settings: s, pool: old.pool, target: old.target, shelf: old.shelf}
-	moved := !s.samePool(old.settings)
-	if moved {
+	moved := !s.sameUpstream(old.settings)
+	switch {
+	case moved:
 		next = d.runs(s)
+	case !s.TLS.trustsAs(old.settings.TLS):
+		next.pool = newPool(s)
 	}
+	next.shadow = old.shadow.next(d, s.Shadow, moved)
 	d.current.Store(next)
 	next.shelf.Want(s.usesCopies())
 	d.breaker.SetPolicy(now, s.Breaker)
 	d.bulkhead.SetPolicy(now, s.Bulkhead)
 	d.budget.SetPolicy(s.Retry.Budget)
 	if moved {
+		d.drills.stop(DrillMoved)
 		d.breaker.Reset(now)
-		old.pool.retire()
 		old.shelf.Close()
+	}
+	if next.pool != old.pool {
+		old.pool.retire()
 	}
 }
 
-// Close lets idle connections go, and the copies. Calls still in flight keep
-// their connections to their end.
+// Close ends a drill and lets idle connections go, and the copies. Calls still
+// in flight keep their connections to their end.
 func (d *Dependency) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.drills.stop(DrillShutdown)
 	now := d.current.Load()
 	now.pool.retire()
 	now.shelf.Close()
@@ -164,7 +178,9 @@ type Snapshot struct {
 	Breaker  breaker.Snapshot
 	Bulkhead bulkhead.Snapshot
 	Copies   stale.ShelfSnapshot
-	InFlight int // calls that have not ended, waiting ones included
+	InFlight int             // calls that have not ended, waiting ones included
+	Shadow   *ShadowSnapshot // nil without a proposal
+	Drill    *DrillSnapshot  // nil while none runs
 }
 
 // Snapshot reads the dependency's state. What follows from the clock, such as
@@ -181,6 +197,8 @@ func (d *Dependency) Snapshot() Snapshot {
 		Bulkhead: d.bulkhead.Snapshot(now),
 		Copies:   run.shelf.Snapshot(now),
 		InFlight: d.InFlight(),
+		Shadow:   run.shadow.snapshot(now),
+		Drill:    d.drills.snapshot(now),
 	}
 }
 

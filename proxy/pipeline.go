@@ -15,7 +15,7 @@ import (
 //	breaker > bulkhead > deadline > retry > transport, else fallback
 //
 // The retry stage is [attempts], the transport of the ReverseProxy that the
-// last line enters. Whatever goes wrong on the way, there or here, ends in
+// last line enters; a drill, while one runs, stands before the true transport. Whatever goes wrong on the way, there or here, ends in
 // [call.degrade], the one fallback path.
 func (d *Dependency) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := d.begin(w, r)
@@ -26,6 +26,10 @@ func (d *Dependency) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.degrade(*f)
 		return
 	}
+
+	// Proposed settings, if any, are asked beside the live ones and change
+	// nothing of what follows.
+	c.shadow = c.run.shadow.arrive(c)
 
 	// Breaker first: an open circuit costs no permit, no connection and no
 	// waiting, and a sick dependency gets no call that it cannot answer.
@@ -82,7 +86,7 @@ func (c *call) admit(now time.Time) error {
 // first verdict on a permit counts, so [call.end] can always add the harmless
 // one. An attempt at the upstream of before says nothing of the present one.
 func (c *call) settle(o breaker.Outcome) {
-	if c.run.pool != c.d.current.Load().pool {
+	if c.run.target != c.d.current.Load().target {
 		o = breaker.Ignored
 	}
 	c.mu.Lock()

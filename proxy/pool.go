@@ -41,8 +41,7 @@ const (
 
 // pool holds the connections to one upstream. It is safe for concurrent use.
 type pool struct {
-	http.RoundTripper        // picks a transport for each request
-	id                uint64 // no two pools have the same
+	http.RoundTripper // picks a transport for each request
 	protocol          Protocol
 	secure            bool // https
 	dialer            *dialer
@@ -59,14 +58,11 @@ type transports struct {
 	agreed       *http.Transport // whichever of both ALPN agrees on (RFC 7301)
 }
 
-// pools counts the pools made, to number them.
-var pools atomic.Uint64
-
 // newPool returns connections that add nothing to a request, follow no proxy
 // from the environment and re-send nothing unseen (see [sendOnce]).
 func newPool(s *Settings) *pool {
 	p := &pool{
-		id: pools.Add(1), protocol: s.Protocol, secure: s.Upstream.Scheme == "https",
+		protocol: s.Protocol, secure: s.Upstream.Scheme == "https",
 		dialer: newDialer(s.TLS), ages: isName(s.Upstream),
 	}
 	p.current.Store(p.newTransports())

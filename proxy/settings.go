@@ -22,6 +22,7 @@ type Settings struct {
 	Transport    http.RoundTripper // sends the attempts; nil for connections of the dependency's own
 	Breaker      breaker.Policy
 	Bulkhead     bulkhead.Policy
+	Shadow       *Shadow // proposed settings, judged beside the live ones; nil = none
 	Policy               // where no route matches
 	Routes       []Route // first match wins
 }
@@ -107,8 +108,8 @@ func mayDegrade(method string, r *Route) bool {
 	return r != nil && r.OwnFallback && slices.Contains(r.Methods, method)
 }
 
-// samePool reports whether two settings can share one connection pool and one
-// breaker: both speak to the same upstream in the same way.
-func (s *Settings) samePool(o *Settings) bool {
+// sameUpstream reports whether two settings can share one breaker: both speak to
+// the same upstream in the same way.
+func (s *Settings) sameUpstream(o *Settings) bool {
 	return s.Upstream.String() == o.Upstream.String() && s.Protocol == o.Protocol && s.TLS.same(o.TLS)
 }

@@ -60,7 +60,7 @@ func TestStress(t *testing.T) {
 		s.Breaker.Cooldown, s.Breaker.Probes = ms(30), 2
 		s.Bulkhead.MaxConcurrent, s.Bulkhead.MaxWaiting, s.Bulkhead.QueueTimeout, s.Bulkhead.Ramp = 20, 50, ms(30), ms(50)
 		s.MaxRequestBytes = 50
-	})
+	}, proposes(shadowTrips(2), shadowSize(3, 9, ms(10))))
 	bubble(t, settings, func(r *rig) {
 		rnd := rand.New(rand.NewPCG(1, 2))
 		r.up.choose = func(int, *request) reply { return randomReply(rnd) } // called with the upstream's mutex held
@@ -74,6 +74,7 @@ func TestStress(t *testing.T) {
 				r.update(moved)
 			case 5:
 				r.update(func(s *Settings) { s.Bulkhead.MaxConcurrent = 5 })
+				r.update(proposes(shadowTrips(1), shadowSize(7, 0, 0)))
 			case 6:
 				r.d.Force(breaker.ForcedClosed)
 			case 8:
@@ -89,6 +90,10 @@ func TestStress(t *testing.T) {
 			if (c.Outcome == OutcomeRejected) != (c.Refused && c.Source == "") || (c.Outcome == OutcomeFallback) != (c.Source != "") {
 				r.Errorf("contradicts itself: %+v", c)
 			}
+		}
+		time.Sleep(time.Second) // simulated calls may last longer than the real ones
+		if b := r.d.Snapshot().Shadow.Bulkhead; b.InUse != 0 || b.Waiting != 0 {
+			r.Errorf("left over in the simulated bulkhead: %+v", b)
 		}
 		for _, o := range Outcomes {
 			if seen[o] == 0 {

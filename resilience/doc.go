@@ -64,6 +64,11 @@
 //	ramp         the time after a recovery during which the limit grows from
 //	             one to its full size. Not: warm-up, slow start.
 //
+//	proposal     settings that are judged on the live calls before they are made
+//	             live.
+//	shadow       what runs a proposal beside the live settings and refuses
+//	             nobody. Not: mirror, which would send requests twice.
+//
 //	retry        an attempt after the first of the same call. Not: replay.
 //	backoff      the pause before a retry; also the growth of a cooldown.
 //	budget       how many retries may begin, measured against calls begun.

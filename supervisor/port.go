@@ -77,8 +77,25 @@ func (p *port) serve(h http.Handler) {
 	p.handler.Store(&h)
 	if !p.started {
 		p.started = true
-		go func() { _ = p.server.Serve(proxy.Listener(p.listener)) }() // ends with ErrServerClosed
+		p.accept()
 	}
+}
+
+// accept serves the connections that come, until the listener is closed.
+func (p *port) accept() {
+	l := proxy.Listener(p.listener)
+	go func() { _ = p.server.Serve(l) }()
+}
+
+// reopen listens anew after the listener was closed to make room.
+func (p *port) reopen() error {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", p.listener.Addr().String())
+	if err != nil {
+		return err
+	}
+	p.listener = l
+	p.accept()
+	return nil
 }
 
 // refuse frees the address at once. Connections that are there end after the

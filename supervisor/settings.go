@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"sidecar/config"
 	"sidecar/proxy"
@@ -26,13 +27,11 @@ func Settings(d config.Dependency) (*proxy.Settings, error) {
 		Upstream:     d.Upstream,
 		PreserveHost: d.PreserveHost,
 		Breaker:      breakerPolicy(d.Breaker),
-		Bulkhead: bulkhead.Policy{
-			MaxConcurrent: d.Bulkhead.MaxConcurrent,
-			MaxWaiting:    d.Bulkhead.MaxWaiting,
-			QueueTimeout:  d.Bulkhead.QueueTimeout,
-			Ramp:          d.Breaker.Ramp,
-		},
-		Policy: policy(d.Policy),
+		Bulkhead:     bulkheadPolicy(d.Bulkhead, d.Breaker.Ramp),
+		Policy:       policy(d.Policy),
+	}
+	if d.Shadow != nil {
+		s.Shadow = shadow(*d.Shadow, s)
 	}
 	for _, r := range d.Routes {
 		s.Routes = append(s.Routes, proxy.Route{
@@ -80,6 +79,30 @@ func breakerPolicy(b config.Breaker) breaker.Policy {
 		p.SlowCall = breaker.SlowCall{After: b.SlowCall.After, Ratio: b.SlowCall.Ratio}
 	}
 	return p
+}
+
+func bulkheadPolicy(b config.Bulkhead, ramp time.Duration) bulkhead.Policy {
+	return bulkhead.Policy{
+		MaxConcurrent: b.MaxConcurrent,
+		MaxWaiting:    b.MaxWaiting,
+		QueueTimeout:  b.QueueTimeout,
+		Ramp:          ramp,
+	}
+}
+
+// shadow puts what is proposed in the place of what is live. A proposed breaker
+// is judged as one that enforces; where none is proposed, the live mode says
+// whether a circuit refuses anybody.
+func shadow(c config.Shadow, live *proxy.Settings) *proxy.Shadow {
+	s := &proxy.Shadow{Breaker: live.Breaker, Bulkhead: live.Bulkhead}
+	if c.Breaker != nil {
+		s.Breaker = breakerPolicy(config.Breaker{Mode: "enforce", Rules: *c.Breaker})
+		s.Bulkhead.Ramp = c.Breaker.Ramp
+	}
+	if c.Bulkhead != nil {
+		s.Bulkhead = bulkheadPolicy(*c.Bulkhead, s.Bulkhead.Ramp)
+	}
+	return s
 }
 
 func policy(c config.Policy) proxy.Policy {

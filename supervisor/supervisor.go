@@ -131,25 +131,6 @@ func (s *Supervisor) dirChanges(c *config.Config) bool {
 	return now == nil || now.Cache.Dir != c.Cache.Dir
 }
 
-// open opens every listener that is not open yet, or none.
-func (s *Supervisor) open(c *config.Config) (map[string]*port, error) {
-	opened := map[string]*port{}
-	for _, l := range listeners(c) {
-		if s.ports[l.address] != nil || opened[l.address] != nil {
-			continue
-		}
-		p, err := openPort(l.address, s.o.ErrorLog)
-		if err != nil {
-			for _, p := range opened {
-				_ = p.listener.Close()
-			}
-			return nil, fmt.Errorf("%s cannot listen on %s: %w; free the port or choose another", l.owner, l.address, err)
-		}
-		opened[l.address] = p
-	}
-	return opened, nil
-}
-
 // commit puts the new configuration in the place of the old one.
 func (s *Supervisor) commit(c *config.Config, p plan, ready prepared) {
 	s.store.Resize(c.Cache.MaxBytes, c.Cache.MaxObjectBytes)
@@ -173,6 +154,9 @@ func (s *Supervisor) commit(c *config.Config, p plan, ready prepared) {
 		case p.changed[d.Name]:
 			r.proxy.Update(ready.settings[d.Name])
 		}
+		if !c.Admin.Drills {
+			r.proxy.EndDrill(proxy.DrillForbidden)
+		}
 		handlers[d.Listen] = r.proxy
 		next.dependencies = append(next.dependencies, r)
 	}
@@ -191,6 +175,7 @@ func (s *Supervisor) commit(c *config.Config, p plan, ready prepared) {
 		s.leave(c.Shutdown.DrainTimeout, port.drain)
 	}
 	for _, gone := range p.removed {
+		gone.EndDrill(proxy.DrillRemoved)
 		s.lingers.Add(1)
 		s.leave(c.Shutdown.DrainTimeout, func(ctx context.Context) { s.retire(ctx, gone) })
 	}
@@ -257,9 +242,10 @@ func (s *Supervisor) Ready() bool {
 
 // Drain waits until nothing is in flight and no call has come for a second, or
 // until ctx ends. Listeners keep accepting meanwhile, so that an app that ends
-// together with the sidecar still gets its last calls out.
+// together with the sidecar still gets its last calls out, and drills end.
 func (s *Supervisor) Drain(ctx context.Context) {
 	s.draining.Store(true)
+	s.endDrills()
 	waitUntil(ctx, func() bool {
 		if s.lingers.Load() > 0 {
 			return false

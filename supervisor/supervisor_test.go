@@ -7,9 +7,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +30,8 @@ type deaf struct{}
 func (deaf) CallDone(proxy.Call)                       {}
 func (deaf) AttemptDone(proxy.Attempt)                 {}
 func (deaf) BreakerChanged(string, breaker.Transition) {}
+func (deaf) ShadowChanged(string, breaker.Transition)  {}
+func (deaf) DrillChanged(string, proxy.DrillChange)    {}
 
 // rig is a supervisor with upstreams that answer with their own name.
 type rig struct {
@@ -65,18 +69,33 @@ func (r *rig) upstream(name string) string {
 	return u.URL
 }
 
+// The listeners' ports: below those that the system gives to outgoing
+// connections, which would otherwise take one between its choice and its use.
+const (
+	firstPort = 30_000
+	portCount = 2_700
+)
+
+// portsGiven counts on from a place of this process's own.
+var portsGiven atomic.Int64
+
+func init() { portsGiven.Store(int64(os.Getpid()) * 101) }
+
 // ports returns n free addresses.
 func (r *rig) ports(n int) []string {
 	var all []string
-	for range n {
-		l, err := new(net.ListenConfig).Listen(r.t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			r.t.Fatal(err)
+	for range portCount {
+		address := fmt.Sprintf("127.0.0.1:%d", firstPort+portsGiven.Add(1)%portCount)
+		if l, err := new(net.ListenConfig).Listen(r.t.Context(), "tcp", address); err == nil {
+			_ = l.Close()
+			all = append(all, address)
 		}
-		defer l.Close()
-		all = append(all, l.Addr().String())
+		if len(all) == n {
+			return all
+		}
 	}
-	return all
+	r.t.Fatal("no port is free")
+	return nil
 }
 
 // file parses a configuration whose process listeners are the first two ports.
@@ -232,4 +251,35 @@ func TestDrainEndsWhenQuiet(t *testing.T) {
 		t.Errorf("an idle process drained for %v", waited)
 	}
 	r.wants(p[2], "A") // still accepts until Close
+}
+
+// An address can widen and narrow: before, a reload from 127.0.0.1:N to
+// 0.0.0.0:N was refused, since the old listener was in the way of the new one.
+func TestAddressWidens(t *testing.T) {
+	r := newRig(t)
+	p := r.ports(3)
+	wide := []string{p[0], "0.0.0.0:" + p[1][strings.LastIndex(p[1], ":")+1:], p[2]}
+	a := dep("a", p[2], r.upstream("A"))
+	r.apply(r.file(p, a))
+	for _, ports := range [][]string{wide, p, wide} {
+		r.apply(r.file(ports, a))
+		r.wants(p[1], "metrics")
+	}
+	// Refused, it serves as before.
+	beside := "127.0.0.2:" + wide[1][len("0.0.0.0:"):]
+	if l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", beside); err == nil {
+		l.Close()
+		t.Fatal("the wide listener is not there")
+	}
+	r.apply(r.file(p, a))
+	foreign, err := new(net.ListenConfig).Listen(t.Context(), "tcp", beside)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer foreign.Close()
+	if err := r.s.Apply(r.file(wide, a)); err == nil || !strings.Contains(err.Error(), "metrics cannot listen on "+wide[1]) {
+		t.Errorf("error = %v, want one that names the listener", err)
+	}
+	r.wants(p[1], "metrics")
+	r.wants(p[2], "A")
 }

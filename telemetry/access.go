@@ -62,7 +62,7 @@ func (t *Telemetry) logCall(c *proxy.Call) {
 	if entry == nil {
 		return
 	}
-	fields := make([]zap.Field, 0, 13)
+	fields := make([]zap.Field, 0, 14)
 	fields = append(
 		fields,
 		zap.String("dependency", c.Dependency),
@@ -88,6 +88,9 @@ func (t *Telemetry) logCall(c *proxy.Call) {
 	if c.Waited > 0 {
 		fields = append(fields, zap.Float64("waited_ms", milliseconds(c.Waited)))
 	}
+	if c.Drill != "" {
+		fields = append(fields, zap.String("drill", c.Drill))
+	}
 	entry.Write(fields...)
 }
 
@@ -97,17 +100,7 @@ func (t *Telemetry) logTransition(name string, tr *breaker.Transition) {
 	if tr.To == breaker.Open {
 		level = zapcore.WarnLevel
 	}
-	fields := []zap.Field{
-		zap.String("dependency", name),
-		zap.Stringer("from", tr.From),
-		zap.Stringer("to", tr.To),
-		zap.String("reason", tr.Reason),
-		zap.Time("at", tr.At),
-	}
-	if !tr.OpenUntil.IsZero() {
-		fields = append(fields, zap.Time("open_until", tr.OpenUntil))
-	}
-	t.log.Log(level, "breaker changed", fields...)
+	t.log.Log(level, "breaker changed", transitionFields(name, tr)...)
 }
 
 // loggedPath returns the part of a path that is logged: no query, whatever

@@ -124,11 +124,14 @@ func TestTransitionLine(t *testing.T) {
 func TestReloadLines(t *testing.T) {
 	log, out := jsonLog(t)
 	tele := New(Options{Log: log})
-	tele.ReloadSucceeded(time.Now())
+	tele.ReloadSucceeded(time.Now(), Changes{Added: []string{"x"}, Settings: []string{"log.level"}})
 	tele.ReloadFailed(time.Now(), errors.New("a.yaml:1: x: bad\na.yaml:2: y: bad\n")) //nolint:revive // as an error of many lines comes
 	got := out.lines(t)
 	if len(got) != 2 || got[0]["msg"] != "configuration reloaded" || got[0]["level"] != "info" {
 		t.Fatalf("lines are %v", got)
+	}
+	if got[0]["added"] == nil || got[0]["settings"] == nil || got[0]["removed"] != nil || got[0]["changed"] != nil {
+		t.Errorf("the changes read %v", got[0])
 	}
 	if got[1]["level"] != "error" || got[1]["error"] != "a.yaml:1: x: bad; a.yaml:2: y: bad" {
 		t.Errorf("the failure reads %v with the fields %v", got[1], slices.Sorted(maps.Keys(got[1])))

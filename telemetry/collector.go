@@ -37,6 +37,7 @@ type reading struct {
 	*dependency
 	snapshot                 *proxy.Snapshot // nil if the source has none
 	openSeconds, wouldReject float64
+	shadow                   []prometheus.Metric
 }
 
 // storeReading is what a scrape knows of the store of stale copies.
@@ -84,7 +85,7 @@ func (d *dependency) read(s *proxy.Snapshot) reading {
 		d.openSeconds.see(s.Breaker.OpenTime.Seconds())
 		d.wouldReject.see(float64(s.Breaker.WouldReject))
 	}
-	return reading{d, s, d.openSeconds.value(), d.wouldReject.value()}
+	return reading{d, s, d.openSeconds.value(), d.wouldReject.value(), d.readShadow(s)}
 }
 
 // read brings the store's totals up to date.
@@ -105,6 +106,9 @@ func (r *reading) collect(ch chan<- prometheus.Metric) {
 	r.dependency.collect(ch)
 	ch <- breakerOpenSecondsTotal.at(r.openSeconds, r.name)
 	ch <- breakerWouldRejectTotal.at(r.wouldReject, r.name)
+	for _, m := range r.shadow {
+		ch <- m
+	}
 	if r.snapshot == nil {
 		return
 	}
@@ -114,6 +118,7 @@ func (r *reading) collect(ch chan<- prometheus.Metric) {
 	ch <- bulkheadLimit.at(float64(b.Limit), r.name)
 	ch <- bulkheadWaiting.at(float64(b.Waiting), r.name)
 	ch <- bulkheadOldestWait.at(b.OldestWait.Seconds(), r.name)
+	ch <- drillActive.at(active(r.snapshot.Drill), r.name)
 }
 
 // collect sends the series of the store.

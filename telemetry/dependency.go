@@ -85,6 +85,8 @@ type dependency struct {
 	rejections  tally[proxy.Reason]
 	fallbacks   []tally[proxy.Reason] // beside proxy.Sources
 	denied      tally[proxy.Denial]
+	drilled     tally[proxy.Fault]
+	withheld    atomic.Uint64
 	retries     atomic.Uint64
 	transitions [len(states)]atomic.Uint64
 
@@ -93,7 +95,8 @@ type dependency struct {
 	latency  latency
 	evidence evidence
 
-	openSeconds, wouldReject total // guarded by Telemetry.scraping
+	openSeconds, wouldReject total         // guarded by Telemetry.scraping
+	shadow                   *shadowTotals // likewise; nil without proposed settings
 }
 
 // newDependency returns counters at 0. The histograms are set by Add.
@@ -104,6 +107,7 @@ func newDependency(name string) *dependency {
 		attempts:   newTally(proxy.Results),
 		rejections: newTally(proxy.Refusals),
 		denied:     newTally(proxy.Denials),
+		drilled:    newTally(proxy.Faults),
 	}
 	for range proxy.Sources {
 		d.fallbacks = append(d.fallbacks, newTally(proxy.Degraders))
@@ -146,6 +150,12 @@ func (d *dependency) attemptDone(a *proxy.Attempt) {
 	if a.Retry {
 		d.retries.Add(1)
 	}
+	if a.Drill != "" {
+		d.drilled.add(a.Drill)
+	}
+	if a.Withheld {
+		d.withheld.Add(1)
+	}
 }
 
 // breakerChanged counts a transition.
@@ -164,6 +174,8 @@ func (d *dependency) collect(ch chan<- prometheus.Metric) {
 		d.fallbacks[i].collect(ch, fallbacksTotal, d.name, string(source))
 	}
 	d.denied.collect(ch, retriesDeniedTotal, d.name)
+	d.drilled.collect(ch, drillInjectedTotal, d.name)
+	ch <- drillWithheldTotal.at(float64(d.withheld.Load()), d.name)
 	ch <- retriesTotal.at(float64(d.retries.Load()), d.name)
 	for i, s := range states {
 		ch <- breakerTransitionsTotal.at(float64(d.transitions[i].Load()), d.name, s.String())

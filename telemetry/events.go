@@ -13,11 +13,13 @@ import (
 // the oldest ones.
 const eventBuffer = 64
 
-// Events hands transitions and reloads out to whoever listens. An event is a
-// name and a JSON object:
+// Events hands transitions, drills and reloads out to whoever listens. An event
+// is a name and a JSON object:
 //
 //	transition  {"at":…,"dependency":…,"from":…,"to":…,"reason":…,"open_until":… or null}
-//	reload      {"at":…,"result":"success"} or {"at":…,"result":"failure","error":…}
+//	drill       {"at":…,"dependency":…,"ended":… or null,"fault":…,"share":…,"until":…,"injected":…}
+//	reload      {"at":…,"result":"success","added":[…],"removed":[…],"changed":[…],"settings":[…]},
+//	            empty lists left out, or {"at":…,"result":"failure","error":…}
 //	lost        {"events":n}: the subscriber was too slow and lost n events here
 //
 // Publishing never waits for a subscriber. The zero value is ready for use. It
@@ -128,13 +130,18 @@ func (e *Events) transition(dependency string, t *breaker.Transition) {
 	}{t.At.UTC(), dependency, t.From.String(), t.To.String(), t.Reason, until})
 }
 
-// reload publishes a reload; err says why it failed, nil if it did not.
-func (e *Events) reload(at time.Time, err error) {
+// reload publishes a reload and what it changed; err says why it failed, nil if
+// it did not.
+func (e *Events) reload(at time.Time, c Changes, err error) {
 	message := struct {
-		At     time.Time `json:"at"`
-		Result string    `json:"result"`
-		Error  string    `json:"error,omitempty"`
-	}{At: at.UTC(), Result: "success"}
+		At       time.Time `json:"at"`
+		Result   string    `json:"result"`
+		Error    string    `json:"error,omitempty"`
+		Added    []string  `json:"added,omitempty"`
+		Removed  []string  `json:"removed,omitempty"`
+		Changed  []string  `json:"changed,omitempty"`
+		Settings []string  `json:"settings,omitempty"`
+	}{At: at.UTC(), Result: "success", Added: c.Added, Removed: c.Removed, Changed: c.Changed, Settings: c.Settings}
 	if err != nil {
 		message.Result, message.Error = "failure", err.Error()
 	}

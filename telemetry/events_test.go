@@ -21,12 +21,12 @@ func TestEventsReachEverySubscriber(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
 	tele.BreakerChanged("a", breaker.Transition{To: breaker.Open, At: at, Reason: "why", OpenUntil: at.Add(time.Second)})
 	tele.BreakerChanged("b", breaker.Transition{From: breaker.Open, To: breaker.HalfOpen, At: at})
-	tele.ReloadSucceeded(at)
+	tele.ReloadSucceeded(at, Changes{Added: []string{"x"}, Removed: []string{"y", "z"}})
 	tele.ReloadFailed(at, errors.New("bad"))
 	want := []string{
 		`transition {"at":"2026-01-02T02:04:05Z","dependency":"a","from":"closed","to":"open","reason":"why","open_until":"2026-01-02T02:04:06Z"}`,
 		`transition {"at":"2026-01-02T02:04:05Z","dependency":"b","from":"open","to":"half_open","reason":"","open_until":null}`,
-		`reload {"at":"2026-01-02T02:04:05Z","result":"success"}`,
+		`reload {"at":"2026-01-02T02:04:05Z","result":"success","added":["x"],"removed":["y","z"]}`,
 		`reload {"at":"2026-01-02T02:04:05Z","result":"failure","error":"bad"}`,
 	}
 	for i, next := range listeners {
@@ -74,7 +74,7 @@ func TestWaitingForEvents(t *testing.T) {
 			t.Errorf("a quiet wait ended with %v after %v", err, time.Since(began))
 		}
 
-		time.AfterFunc(time.Second, func() { events.reload(time.Now(), nil) })
+		time.AfterFunc(time.Second, func() { events.reload(time.Now(), Changes{}, nil) })
 		if name, _, err := next(t.Context()); name != "reload" || err != nil {
 			t.Errorf("heard %q, %v", name, err)
 		}

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf16"
@@ -15,13 +16,39 @@ import (
 // logTime is RFC 3339 with milliseconds.
 const logTime = "2006-01-02T15:04:05.000Z07:00"
 
+// LogForm is the level and the format of a logger. It is safe for concurrent
+// use.
+type LogForm struct {
+	level   zap.AtomicLevel
+	console atomic.Bool // else JSON
+}
+
+// Set sets both by their words in the configuration, or neither: level is
+// "debug", "info", "warn" or "error", format "json" or "console". Entries
+// written from then on have them.
+func (f *LogForm) Set(level, format string) error {
+	l, ok := logLevels[level]
+	if !ok {
+		return fmt.Errorf("unknown log level %q: use debug, info, warn or error", level)
+	}
+	if format != "json" && format != "console" {
+		return fmt.Errorf("unknown log format %q: use json or console", format)
+	}
+	f.level.SetLevel(l)
+	f.console.Store(format == "console")
+	return nil
+}
+
+var logLevels = map[string]zapcore.Level{
+	"debug": zapcore.DebugLevel, "info": zapcore.InfoLevel, "warn": zapcore.WarnLevel, "error": zapcore.ErrorLevel,
+}
+
 // NewLogger returns a logger that writes each entry to w in one write, one at
-// a time. level is "debug", "info", "warn" or "error"; the returned level
-// changes it while running (see [SetLevel]). format is "json" or "console".
-func NewLogger(level, format string, w io.Writer) (*zap.Logger, zap.AtomicLevel, error) {
-	atomic := zap.NewAtomicLevel()
-	if err := SetLevel(atomic, level); err != nil {
-		return nil, atomic, err
+// a time, and its form, which can be changed while it is used.
+func NewLogger(level, format string, w io.Writer) (*zap.Logger, *LogForm, error) {
+	form := &LogForm{level: zap.NewAtomicLevel()}
+	if err := form.Set(level, format); err != nil {
+		return nil, nil, err
 	}
 	config := zapcore.EncoderConfig{
 		TimeKey:          "time",
@@ -33,35 +60,46 @@ func NewLogger(level, format string, w io.Writer) (*zap.Logger, zap.AtomicLevel,
 		EncodeDuration:   zapcore.SecondsDurationEncoder,
 		ConsoleSeparator: "  ",
 	}
-	var encoder zapcore.Encoder
-	switch format {
-	case "json":
-		encoder = zapcore.NewJSONEncoder(config)
-	case "console":
-		encoder = zapcore.NewConsoleEncoder(config)
-	default:
-		return nil, atomic, fmt.Errorf("unknown log format %q: use json or console", format)
-	}
 	out := zapcore.Lock(&plainWriter{zapcore.AddSync(w)})
-	return zap.New(zapcore.NewCore(encoder, out, atomic)), atomic, nil
+	return zap.New(formedCore{
+		form:    form,
+		json:    zapcore.NewCore(zapcore.NewJSONEncoder(config), out, form.level),
+		console: zapcore.NewCore(zapcore.NewConsoleEncoder(config), out, form.level),
+	}), form, nil
 }
 
-// SetLevel sets a level by its word in the configuration.
-func SetLevel(level zap.AtomicLevel, word string) error {
-	switch word {
-	case "debug":
-		level.SetLevel(zapcore.DebugLevel)
-	case "info":
-		level.SetLevel(zapcore.InfoLevel)
-	case "warn":
-		level.SetLevel(zapcore.WarnLevel)
-	case "error":
-		level.SetLevel(zapcore.ErrorLevel)
-	default:
-		return fmt.Errorf("unknown log level %q: use debug, info, warn or error", word)
-	}
-	return nil
+// formedCore is a [zapcore.Core] that writes each entry in the form of that
+// moment.
+type formedCore struct {
+	form          *LogForm
+	json, console zapcore.Core
 }
+
+func (c formedCore) now() zapcore.Core {
+	if c.form.console.Load() {
+		return c.console
+	}
+	return c.json
+}
+
+func (c formedCore) Enabled(l zapcore.Level) bool { return c.form.level.Enabled(l) }
+
+func (c formedCore) With(fields []zapcore.Field) zapcore.Core {
+	return formedCore{c.form, c.json.With(fields), c.console.With(fields)}
+}
+
+func (c formedCore) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.Enabled(e.Level) {
+		return checked.AddCore(e, c)
+	}
+	return checked
+}
+
+func (c formedCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	return c.now().Write(e, fields)
+}
+
+func (c formedCore) Sync() error { return c.now().Sync() }
 
 // encodeTime writes a time in UTC.
 func encodeTime(t time.Time, enc zapcore.PrimitiveArrayEncoder) {

@@ -36,7 +36,7 @@ func TestLoggerFormats(t *testing.T) {
 
 func TestLevelChangesWhileRunning(t *testing.T) {
 	var out bytes.Buffer
-	log, level, err := NewLogger("warn", "json", &out)
+	log, form, err := NewLogger("warn", "json", &out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestLevelChangesWhileRunning(t *testing.T) {
 		level string
 		lines int // of one debug, info, warn and error each
 	}{{"warn", 2}, {"debug", 4}, {"error", 1}, {"info", 3}} {
-		if err := SetLevel(level, step.level); err != nil {
+		if err := form.Set(step.level, "json"); err != nil {
 			t.Fatal(err)
 		}
 		out.Reset()
@@ -54,6 +54,32 @@ func TestLevelChangesWhileRunning(t *testing.T) {
 		log.Error("")
 		if n := strings.Count(out.String(), "\n"); n != step.lines {
 			t.Errorf("at %s %d lines were written, want %d", step.level, n, step.lines)
+		}
+	}
+}
+
+// The format changes for loggers that are in use, those with fields too; a
+// refused change leaves both as they were.
+func TestFormatChangesWhileRunning(t *testing.T) {
+	var out bytes.Buffer
+	log, form, err := NewLogger("info", "json", &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := log.With(zap.String("who", "child"))
+	for _, step := range []struct {
+		level, format string
+		refused, json bool
+	}{{"info", "console", false, false}, {"info", "json", false, true}, {"error", "xml", true, true}, {"loud", "console", true, true}} {
+		if err := form.Set(step.level, step.format); (err != nil) != step.refused {
+			t.Errorf("Set(%s, %s) = %v", step.level, step.format, err)
+		}
+		out.Reset()
+		log.Info("a line")
+		child.Info("a line")
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(lines) != 2 || json.Valid([]byte(lines[0])) != step.json || json.Valid([]byte(lines[1])) != step.json || !strings.Contains(lines[1], "child") {
+			t.Errorf("after Set(%s, %s) the lines are %q", step.level, step.format, lines)
 		}
 	}
 }

@@ -43,7 +43,7 @@ var (
 	requestSeconds = newFamily("histogram", "sidecar_request_duration_seconds",
 		"Time from a call's arrival to its last byte; without streams and upgrades.", "dependency")
 	attemptsTotal = newFamily("counter", "sidecar_attempts_total",
-		"Requests that the upstream could have seen, by result.", "dependency", "result")
+		"Requests that the upstream could have seen, and those that a drill kept from it, by result.", "dependency", "result")
 	attemptSeconds = newFamily("histogram", "sidecar_attempt_duration_seconds",
 		"Time from an attempt's start to its response headers, or to its end without any.", "dependency")
 	rejectionsTotal = newFamily("counter", "sidecar_rejections_total",
@@ -76,6 +76,24 @@ var (
 		"How long the first call in the queue has waited; 0 if none waits.", "dependency")
 	bulkheadWaitSeconds = newFamily("histogram", "sidecar_bulkhead_wait_seconds",
 		"Time that calls spent in the queue; only those that had to wait.", "dependency")
+
+	shadowBreakerState = newFamily("gauge", "sidecar_shadow_breaker_state",
+		"State that the circuit would have under the proposed settings: 0 closed, 1 half-open, 2 open.", "dependency")
+	shadowTransitionsTotal = newFamily("counter", "sidecar_shadow_breaker_transitions_total",
+		"Changes of the state that the circuit would have had, by the new state.", "dependency", "to")
+	shadowWouldRejectTotal = newFamily("counter", "sidecar_shadow_would_reject_total",
+		"Calls that ran and that the proposed settings would have refused, by why.", "dependency", "reason")
+	shadowWouldAdmitTotal = newFamily("counter", "sidecar_shadow_would_admit_total",
+		"Calls that were refused and that the proposed settings would have let run, by why they were refused.", "dependency", "reason")
+	shadowAgreedTotal = newFamily("counter", "sidecar_shadow_agreed_total",
+		"Calls on which the live and the proposed settings decided alike.", "dependency", "decision")
+
+	drillActive = newFamily("gauge", "sidecar_drill_active",
+		"Whether a fire drill runs: 1 or 0.", "dependency")
+	drillInjectedTotal = newFamily("counter", "sidecar_drill_injected_total",
+		"Attempts that met a fire drill, by the fault it injected.", "dependency", "fault")
+	drillWithheldTotal = newFamily("counter", "sidecar_drill_withheld_total",
+		"Attempts that a fire drill kept from the upstream: true requests are sidecar_attempts_total less these.", "dependency")
 
 	cacheBytes = newFamily("gauge", "sidecar_cache_bytes",
 		"Size of the stored copies.")

@@ -38,6 +38,14 @@ gauge      sidecar_bulkhead_waiting                                dependency
 gauge      sidecar_bulkhead_oldest_wait_seconds                    dependency
 histogram  sidecar_bulkhead_wait_seconds                           dependency
 histogram  sidecar_stale_age_seconds                               dependency
+gauge      sidecar_shadow_breaker_state                            dependency
+counter    sidecar_shadow_breaker_transitions_total                dependency to
+counter    sidecar_shadow_would_reject_total                       dependency reason
+counter    sidecar_shadow_would_admit_total                        dependency reason
+counter    sidecar_shadow_agreed_total                             dependency decision
+gauge      sidecar_drill_active                                    dependency
+counter    sidecar_drill_injected_total                            dependency fault
+counter    sidecar_drill_withheld_total                            dependency
 gauge      sidecar_cache_bytes
 gauge      sidecar_cache_entries
 counter    sidecar_cache_evictions_total
@@ -65,7 +73,7 @@ func documentedLines() []string {
 func TestMetricsAreTheDocumentedOnes(t *testing.T) {
 	tele := New(Options{})
 	tele.Add("a")
-	tele.SetSource(&fakeSource{snapshots: []proxy.Snapshot{{Name: "a"}}})
+	tele.SetSource(&fakeSource{snapshots: []proxy.Snapshot{{Name: "a", Shadow: &proxy.ShadowSnapshot{}}}})
 
 	var described []string
 	for _, m := range Describe() {
@@ -111,7 +119,7 @@ func TestDescribeGivesCopies(t *testing.T) {
 func TestMetricsAreClean(t *testing.T) {
 	tele := New(Options{Version: "1.2.3"})
 	tele.Add("a")
-	tele.SetSource(&fakeSource{snapshots: []proxy.Snapshot{{Name: "a"}}})
+	tele.SetSource(&fakeSource{snapshots: []proxy.Snapshot{{Name: "a", Shadow: &proxy.ShadowSnapshot{}}}})
 	var names []string
 	for _, m := range Describe() {
 		names = append(names, m.Name)
@@ -165,7 +173,9 @@ func TestSeriesExistBeforeTheFirstEvent(t *testing.T) {
 		words = append(words, fmt.Sprintf(`sidecar_breaker_transitions_total{dependency="a",to="%s"}`, s))
 	}
 	words = append(
-		words, `sidecar_retries_total{dependency="a"}`,
+		words, `sidecar_retries_total{dependency="a"}`, `sidecar_drill_withheld_total{dependency="a"}`,
+		`sidecar_drill_injected_total{dependency="a",fault="latency"}`, `sidecar_drill_injected_total{dependency="a",fault="error"}`,
+		`sidecar_drill_injected_total{dependency="a",fault="refuse"}`,
 		`sidecar_breaker_open_seconds_total{dependency="a"}`, `sidecar_breaker_would_reject_total{dependency="a"}`,
 	)
 	for h, buckets := range map[string][]float64{
@@ -282,13 +292,13 @@ func TestReloadMetrics(t *testing.T) {
 		})
 	}
 	step(1, 1000, 0, 0)
-	tele.ReloadSucceeded(time.Unix(2000, 5e8))
+	tele.ReloadSucceeded(time.Unix(2000, 5e8), Changes{})
 	step(1, 2000.5, 1, 0)
 	tele.ReloadFailed(time.Unix(3000, 0), errors.New("bad"))
 	step(0, 2000.5, 1, 1)
 	if at, err := tele.LastReload(); !at.Equal(time.Unix(3000, 0)) || err == nil || err.Error() != "bad" {
 		t.Errorf("last reload is %v, %v", at, err)
 	}
-	tele.ReloadSucceeded(time.Unix(4000, 0))
+	tele.ReloadSucceeded(time.Unix(4000, 0), Changes{})
 	step(1, 4000, 2, 1)
 }

@@ -40,6 +40,7 @@ func (e *evidence) callDone(c *proxy.Call) {
 	}
 	e.calls.add(c.Duration)
 	switch {
+	case c.Drill != "": // how long a drill takes says nothing of the dependency
 	case c.Outcome == proxy.OutcomeOK:
 		if _, looksBad := history.ErrorAnswer(c.Status, 0); !looksBad {
 			e.served.add(c.Duration - c.Waited)
@@ -61,7 +62,9 @@ func (e *evidence) attemptDone(a *proxy.Attempt) {
 		e.passed[i].Add(1)
 		return
 	}
-	e.attempts.add(a.Headers)
+	if a.Drill == "" {
+		e.attempts.add(a.Headers)
+	}
 }
 
 // Readings is the [history.Source]: it returns a reading of each dependency

@@ -56,7 +56,8 @@ func TestReadings(t *testing.T) {
 	want.Served[history.Bucket(750*time.Millisecond)]++
 	call(2, proxy.Call{Outcome: proxy.OutcomeOK, Stream: true})
 	call(8, proxy.Call{Outcome: proxy.OutcomeOK, Status: 429})
-	count(history.OK, 11)
+	call(9, proxy.Call{Outcome: proxy.OutcomeOK, Drill: "latency 8s"})
+	count(history.OK, 20)
 	call(3, proxy.Call{Outcome: proxy.OutcomeFailed, Reason: proxy.ReasonDeadline, Denied: proxy.DeniedDeadline})
 	want.Left[history.Bucket(3*time.Second)] += 3
 	count(history.Failed, 3)
@@ -75,11 +76,12 @@ func TestReadings(t *testing.T) {
 
 	attempt(1, proxy.Attempt{Result: proxy.ResultSuccess, Status: 200})
 	attempt(2, proxy.Attempt{Result: proxy.ResultSuccess, Status: 429, Retry: true})
+	attempt(6, proxy.Attempt{Result: proxy.ResultSuccess, Status: 200, Drill: proxy.FaultLatency})
 	attempt(3, proxy.Attempt{Result: proxy.ResultSuccess, Status: 200, GRPC: 15})
 	want.Attempts[history.Bucket(time.Millisecond)]++
 	attempt(4, proxy.Attempt{Result: proxy.Result(proxy.ReasonStatus), Status: 503, Retry: true})
 	attempt(5, proxy.Attempt{Result: proxy.ResultCanceled})
-	count(history.AttemptSuccess, 6)
+	count(history.AttemptSuccess, 12)
 	count(history.AttemptStatus, 4)
 	count(history.AttemptCanceled, 5)
 	count(history.Retries, 6)

@@ -22,14 +22,32 @@ type reload struct {
 	err error // nil if it was applied
 }
 
+// Changes are what a reload changed: names of dependencies, and process scalars
+// such as "log.level".
+type Changes struct{ Added, Removed, Changed, Settings []string }
+
+// fields are the lists that are not empty.
+func (c Changes) fields() []zap.Field {
+	var all []zap.Field
+	for _, list := range []struct {
+		name  string
+		names []string
+	}{{"added", c.Added}, {"removed", c.Removed}, {"changed", c.Changed}, {"settings", c.Settings}} {
+		if len(list.names) > 0 {
+			all = append(all, zap.Strings(list.name, list.names))
+		}
+	}
+	return all
+}
+
 // ReloadSucceeded counts, logs and publishes that a new configuration has been
 // applied. The start of the program is no reload.
-func (t *Telemetry) ReloadSucceeded(now time.Time) {
+func (t *Telemetry) ReloadSucceeded(now time.Time, c Changes) {
 	t.reloads.loadedAt.Store(now.UnixNano())
 	t.reloads.last.Store(&reload{at: now})
 	t.reloads.succeeded.Add(1)
-	t.log.Info("configuration reloaded")
-	t.events.reload(now, nil)
+	t.log.Info("configuration reloaded", c.fields()...)
+	t.events.reload(now, c, nil)
 }
 
 // ReloadFailed counts, logs and publishes that a new configuration was refused
@@ -38,7 +56,7 @@ func (t *Telemetry) ReloadFailed(now time.Time, err error) {
 	t.reloads.last.Store(&reload{at: now, err: err})
 	t.reloads.failed.Add(1)
 	t.log.Error("configuration not reloaded", zap.String("error", oneLine(err)))
-	t.events.reload(now, err)
+	t.events.reload(now, Changes{}, err)
 }
 
 // LastReload returns when the configuration was last loaded or should have

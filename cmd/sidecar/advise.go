@@ -3,12 +3,11 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,18 +24,20 @@ func adviseCommand() *cobra.Command {
 			"yours. The admin API's address is found as by sidecar status.",
 		Args: cobra.MaximumNArgs(1),
 	}
-	form := cmd.Flags().StringP("output", "o", "text", "text, json or yaml")
 	settings := processFlags(cmd.Flags())
+	cmd.ValidArgsFunction = dependencyNames(settings)
+	output := choiceFlag(cmd, "output", "o", "what is written", "text", "json", "yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		write := map[string]func(io.Writer, []advised) error{"text": writeAdvice, "json": writeAdviceJSON, "yaml": writePatch}[*form]
-		if write == nil {
-			return fmt.Errorf("unknown output %q: use text, json or yaml", *form)
+		q := question{admin: settings.adminURL()}
+		if len(args) > 0 {
+			q.name = args[0]
 		}
-		all, err := askAdvice(cmd, "http://"+reachable(settings.listener("admin.listen"))+"/api/dependencies", args)
+		all, err := q.advice(cmd.Context())
 		if err != nil {
 			return err
 		}
-		return write(cmd.OutOrStdout(), all)
+		write := map[string]func(io.Writer, []advised) error{"text": writeAdvice, "json": writeAdviceJSON, "yaml": writePatch}
+		return write[output.value](cmd.OutOrStdout(), all)
 	}
 	return cmd
 }
@@ -47,8 +48,9 @@ type advised struct {
 	permits int
 }
 
-// askAdvice fetches the advice on the dependency that args name, or on all.
-func askAdvice(cmd *cobra.Command, base string, args []string) ([]advised, error) {
+// advice fetches the advice on one dependency, or on all, in the order of the
+// configuration.
+func (q question) advice(ctx context.Context) ([]advised, error) {
 	var known struct {
 		Dependencies []struct {
 			Name     string `json:"name"`
@@ -57,26 +59,36 @@ func askAdvice(cmd *cobra.Command, base string, args []string) ([]advised, error
 			} `json:"bulkhead"`
 		} `json:"dependencies"`
 	}
-	if err := ask(cmd.Context(), base, &known); err != nil {
+	if err := q.read(ctx, "/api/dependencies", &known); err != nil {
 		return nil, err
 	}
 	var all []advised
-	var names []string
 	for _, d := range known.Dependencies {
-		names = append(names, d.Name)
-		if len(args) == 1 && args[0] != d.Name {
+		if q.name != "" && q.name != d.Name {
 			continue
 		}
 		a := advised{permits: d.Bulkhead.MaxConcurrent}
-		if err := ask(cmd.Context(), base+"/"+url.PathEscape(d.Name)+"/advice", &a.Advice); err != nil {
+		if err := q.read(ctx, question{name: d.Name}.path()+"/advice", &a.Advice); err != nil {
 			return nil, err
 		}
 		all = append(all, a)
 	}
-	if len(args) == 1 && len(all) == 0 {
-		return nil, fmt.Errorf("no dependency is named %q: there are %s", args[0], strings.Join(names, ", "))
+	if q.name != "" && len(all) == 0 {
+		return nil, q.unknown()
 	}
 	return all, nil
+}
+
+// read fetches an answer of the admin API and decodes it.
+func (q question) read(ctx context.Context, path string, into any) error {
+	raw, err := q.fetch(ctx, path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("%s does not answer like a sidecar's admin listener: %w; is it the right address?", q.admin, err)
+	}
+	return nil
 }
 
 // writeAdvice writes the report. What is said of the budget that all

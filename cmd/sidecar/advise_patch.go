@@ -47,7 +47,7 @@ func patchBudget(file *yaml.Node, all []advised) {
 	if why == "" && permits <= now {
 		return
 	}
-	for i, d := range value(file, "dependencies").Content {
+	for i, d := range valueAt(file, "dependencies").Content {
 		put(section(d, "bulkhead"), "max_concurrent", newPermits(&all[i]))
 	}
 	put(section(file, "limits"), "max_concurrent", permits)
@@ -74,9 +74,9 @@ func merge(into, from *yaml.Node) {
 	for i := 0; i < len(from.Content); i += 2 {
 		key, v := from.Content[i], from.Content[i+1]
 		if key.Value == "dependencies" {
-			list := value(into, key.Value)
+			list := valueAt(into, key.Value)
 			list.Content = append(list.Content, v.Content...)
-		} else if value(into, key.Value) == nil {
+		} else if valueAt(into, key.Value) == nil {
 			into.Content = slices.Insert(into.Content, 0, key, v)
 		}
 	}
@@ -84,23 +84,23 @@ func merge(into, from *yaml.Node) {
 
 // section returns the mapping at a key, a new one where there is none.
 func section(m *yaml.Node, key string) *yaml.Node {
-	if value(m, key) == nil {
+	if valueAt(m, key) == nil {
 		m.Content = append(m.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, &yaml.Node{Kind: yaml.MappingNode})
 	}
-	return value(m, key)
+	return valueAt(m, key)
 }
 
 // put sets a number in a mapping.
 func put(m *yaml.Node, key string, n int) {
-	if v := value(m, key); v != nil {
+	if v := valueAt(m, key); v != nil {
 		v.Value = strconv.Itoa(n)
 		return
 	}
 	m.Content = append(m.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, &yaml.Node{Kind: yaml.ScalarNode, Value: strconv.Itoa(n)})
 }
 
-// value returns what a mapping holds at a key, nil where it holds nothing.
-func value(m *yaml.Node, key string) *yaml.Node {
+// valueAt returns what a mapping holds at a key, nil where it holds nothing.
+func valueAt(m *yaml.Node, key string) *yaml.Node {
 	for i := 0; i < len(m.Content); i += 2 {
 		if m.Content[i].Value == key {
 			return m.Content[i+1]

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
@@ -23,6 +24,7 @@ func processFlags(flags *pflag.FlagSet) *processSettings {
 	v.AutomaticEnv()
 	flags.StringP("config", "c", "sidecar.yaml", "configuration file")
 	bind(v, "config", flags.Lookup("config"))
+	_ = flags.SetAnnotation("config", cobra.BashCompFilenameExt, []string{"yaml", "yml"}) // only for an unknown flag
 	for _, k := range config.ProcessKeys() {
 		name := strings.NewReplacer(".", "-", "_", "-").Replace(k.Name)
 		flags.String(name, "", k.Usage)
@@ -55,7 +57,7 @@ func (s *processSettings) set(key string) (string, bool) {
 	return s.v.GetString(key), true
 }
 
-// load reads the configuration under these settings.
-func (s *processSettings) load() (*config.Config, error) {
-	return config.Load(s.path(), config.Process{OpenFiles: openFiles(), Set: s.set})
+// source returns the configuration file, to be read under these settings.
+func (s *processSettings) source() *config.Source {
+	return config.NewSource(s.path(), config.Process{OpenFiles: openFiles(), Set: s.set})
 }

@@ -26,7 +26,8 @@ func runCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Run the proxy (the default)",
 		Long: "Runs the proxy until SIGTERM or SIGINT, which drain it; a second one ends it at once.\n" +
-			"SIGHUP reads the configuration again. Every flag can also be set as SIDECAR_… in the environment.",
+			"A changed configuration takes hold by itself; SIGHUP reads it again, changed or not.\n" +
+			"Every flag can also be set as SIDECAR_… in the environment.",
 		Args: cobra.NoArgs,
 	}
 	settings := processFlags(cmd.Flags())
@@ -38,9 +39,9 @@ func runCommand() *cobra.Command {
 
 // sidecar is the running process: what every part of it is connected to.
 type sidecar struct {
-	settings   *processSettings
+	source     *config.Source
 	log        *zap.Logger
-	level      zap.AtomicLevel
+	form       *telemetry.LogForm
 	telemetry  *telemetry.Telemetry
 	history    *history.Recorder
 	supervisor *supervisor.Supervisor
@@ -53,13 +54,14 @@ func serve(ctx context.Context, settings *processSettings, ready func()) error {
 	// Signals first: one that comes while the process starts must not be lost.
 	stop := notify(os.Interrupt, syscall.SIGTERM)
 	hangup := notify(syscall.SIGHUP)
-	c, err := settings.load()
+	source := settings.source()
+	c, err := source.Load()
 	if err != nil {
 		return err
 	}
 	draining, drain := context.WithCancel(context.Background())
 	defer drain()
-	s, err := newSidecar(settings, c, draining)
+	s, err := newSidecar(source, c, draining)
 	if err != nil {
 		return err
 	}
@@ -68,8 +70,11 @@ func serve(ctx context.Context, settings *processSettings, ready func()) error {
 		return err
 	}
 	defer s.supervisor.Close()
+	s.limitMemory()
+	paceCollector()
 	go s.telemetry.Report(draining)
 	go s.history.Run(draining)
+	go source.Watch(draining, func(warning string) { s.log.Warn(warning) }, s.reloadChanged)
 	s.log.Info("ready", zap.String("config", settings.path()), zap.Int("dependencies", len(c.Dependencies)),
 		zap.String("admin", c.Admin.Listen), zap.String("metrics", c.Metrics.Listen))
 	for _, w := range c.Warnings() {
@@ -97,13 +102,13 @@ func notify(signals ...os.Signal) <-chan os.Signal {
 }
 
 // newSidecar connects the parts. Nothing listens yet.
-func newSidecar(settings *processSettings, c *config.Config, draining context.Context) (*sidecar, error) {
-	logger, level, err := telemetry.NewLogger(c.Log.Level, c.Log.Format, os.Stderr)
+func newSidecar(source *config.Source, c *config.Config, draining context.Context) (*sidecar, error) {
+	logger, form, err := telemetry.NewLogger(c.Log.Level, c.Log.Format, os.Stderr)
 	if err != nil {
 		return nil, err
 	}
 	v, r := buildVersion()
-	s := &sidecar{settings: settings, log: logger, level: level}
+	s := &sidecar{source: source, log: logger, form: form}
 	s.telemetry = telemetry.New(telemetry.Options{Log: logger, Version: v, Revision: r})
 	s.history = history.New(time.Now(), s.telemetry.Readings)
 	metrics := s.telemetry.Handler()
@@ -151,14 +156,31 @@ func (s *sidecar) configure(c *config.Config) error {
 	}
 	s.telemetry.SetAccess(access)
 	s.telemetry.SetReportInterval(c.Log.ReportInterval)
-	return s.level.UnmarshalText([]byte(c.Log.Level))
+	return s.form.Set(c.Log.Level, c.Log.Format)
 }
 
-// Reload reads the file and brings it into force, all of it or nothing.
-func (s *sidecar) Reload(context.Context) error {
+// Reload reads the configuration once it is not being written, and brings it
+// into force, all of it or nothing.
+func (s *sidecar) Reload(ctx context.Context) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
-	c, err := s.settings.load()
+	return s.bring(s.source.Reload(ctx))
+}
+
+// reloadChanged does the same for files that have changed by themselves, and
+// nothing where they hold what they held before.
+func (s *sidecar) reloadChanged() {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	if c, changed, err := s.source.Changed(); changed {
+		_ = s.bring(c, err) // logged and counted
+	}
+}
+
+// bring brings a configuration into force, if it could be read, and tells what
+// became of it.
+func (s *sidecar) bring(c *config.Config, err error) error {
+	last := s.supervisor.Config()
 	if err == nil {
 		err = s.supervisor.Apply(c)
 	}
@@ -169,7 +191,7 @@ func (s *sidecar) Reload(context.Context) error {
 		s.telemetry.ReloadFailed(time.Now(), err)
 		return err
 	}
-	s.telemetry.ReloadSucceeded(time.Now())
+	s.telemetry.ReloadSucceeded(time.Now(), telemetry.Changes(config.Compare(last, c)))
 	for _, w := range c.Warnings() {
 		s.log.Warn(w)
 	}

@@ -119,6 +119,15 @@ type SlowCall struct {
 	Ratio float64
 }
 
+// Mark adds Slow to the outcome of an attempt that waited so long for its
+// headers, if the rule says so. A wait of 0 is none.
+func (s SlowCall) Mark(o Outcome, wait time.Duration) Outcome {
+	if s.Ratio > 0 && wait > 0 && wait >= s.After {
+		return o | Slow
+	}
+	return o
+}
+
 // Backoff makes the cooldown grow with each failed probe in a row. The zero
 // value is a constant cooldown.
 type Backoff struct {

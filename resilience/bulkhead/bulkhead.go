@@ -44,6 +44,11 @@
 // Every decision is a pure state machine that takes the present time as an
 // argument. Only Acquire waits, and only while it waits does it read the
 // clock itself, so the times given must be readings of [time.Now].
+//
+// # Simulation
+//
+// A [Simulation] tells what a bulkhead of another size would have done with the
+// same calls, and refuses none of them.
 package bulkhead
 
 import (
