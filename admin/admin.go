@@ -74,6 +74,7 @@ type Options struct {
 	Supervisor Supervisor
 	Statistics Statistics
 	Subscribe  Subscribe
+	Insight    Insight
 	Metrics    http.Handler            // answers scrapes
 	Faults     func(err error) []Fault // the faults that an error of Reload holds
 	Drain      context.Context         // ends when the process drains; event streams end with it
@@ -115,6 +116,8 @@ func (a *admin) routes() *http.ServeMux {
 	mux.Handle("/api/dependencies", get(a.dependencies))
 	mux.Handle("/api/dependencies/{name}", get(a.dependency))
 	mux.Handle("/api/dependencies/{name}/breaker", post(a.force))
+	mux.Handle("/api/dependencies/{name}/advice", get(a.advice))
+	mux.Handle("/api/history", get(a.history))
 	mux.Handle("/api/dependencies/{name}/drill", methods{
 		http.MethodGet: a.drill, http.MethodPost: a.beginDrill, http.MethodDelete: a.endDrill,
 	})

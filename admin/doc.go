@@ -8,6 +8,8 @@
 //	                                        "reload" too, where the last one failed
 //	GET  /api/dependencies/{name}           one of them
 //	POST /api/dependencies/{name}/breaker   {"force":"open"|"closed"|"auto"}; answers the dependency
+//	GET  /api/dependencies/{name}/advice    what to change, and why; see package advice
+//	GET  /api/history                       the last 15 minutes; ?name= for one dependency
 //	GET, POST, DELETE /api/dependencies/{name}/drill   the fire drill that runs, or null
 //	GET  /api/config                        the effective configuration as YAML, secrets masked
 //	POST /api/reload                        answers when applied: 200, or 422 with the faults

@@ -155,7 +155,7 @@ func TestFormats(t *testing.T) {
 		"0s": 0, "1.5s": 1500 * time.Millisecond, "10m": 10 * time.Minute, "1h": time.Hour, "1h0m1s": time.Hour + time.Second,
 		"1h30m": 90 * time.Minute, "250ms": 250 * time.Millisecond, "1m10s": 70 * time.Second,
 	} {
-		if got := formatDuration(d); got != want {
+		if got := FormatDuration(d); got != want {
 			t.Errorf("%v is written %s, want %s", d, got, want)
 		}
 	}

@@ -41,6 +41,8 @@ type attempt struct {
 	timer    *time.Timer // attempt_timeout; for a probe, then the wait for its body
 	sent     time.Time   // when the request body was sent; zero before
 	headers  time.Duration
+	status   int           // of the response; 0 before
+	code     int           // gRPC's status of the response
 	answered bool          // the wait for headers is over
 	wait     time.Duration // for the headers, from sent on; 0 if they were not waited for
 	judged   bool
@@ -143,6 +145,13 @@ func (a *attempt) judge(o breaker.Outcome) {
 	a.c.shadow.hear(o, wait)
 }
 
+// said notes what the response says of itself.
+func (a *attempt) said(status, code int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.status, a.code = status, code
+}
+
 // finish ends the attempt and tells the observer its result, once.
 func (a *attempt) finish(r Result) {
 	a.mu.Lock()
@@ -154,17 +163,19 @@ func (a *attempt) finish(r Result) {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
-	headers := a.headers
+	told := Attempt{
+		Dependency: a.c.d.name, Result: r, Retry: a.retry,
+		Headers: a.headers, Status: a.status, GRPC: a.code, Withheld: a.withheld,
+	}
 	a.mu.Unlock()
 	if a.body != nil {
 		_ = a.body.Close()
 	}
 	a.cancel(errCallEnded)
-	done := Attempt{Dependency: a.c.d.name, Result: r, Retry: a.retry, Headers: headers, Withheld: a.withheld}
 	if a.drill != nil {
-		done.Drill = a.drill.Fault
+		told.Drill = a.drill.Fault
 	}
-	a.c.d.observer.AttemptDone(done)
+	a.c.d.observer.AttemptDone(told)
 }
 
 // fail ends an attempt that brought no response.

@@ -178,6 +178,7 @@ type Snapshot struct {
 	Breaker  breaker.Snapshot
 	Bulkhead bulkhead.Snapshot
 	Copies   stale.ShelfSnapshot
+	InFlight int             // calls that have not ended, waiting ones included
 	Shadow   *ShadowSnapshot // nil without a proposal
 	Drill    *DrillSnapshot  // nil while none runs
 }
@@ -195,6 +196,7 @@ func (d *Dependency) Snapshot() Snapshot {
 		Breaker:  b,
 		Bulkhead: d.bulkhead.Snapshot(now),
 		Copies:   run.shelf.Snapshot(now),
+		InFlight: d.InFlight(),
 		Shadow:   run.shadow.snapshot(now),
 		Drill:    d.drills.snapshot(now),
 	}

@@ -137,6 +137,8 @@ type Attempt struct {
 	Result     Result
 	Retry      bool          // not the call's first attempt
 	Headers    time.Duration // from its start to the response headers, or to its end without any
+	Status     int           // of the response; 0 without one
+	GRPC       int           // gRPC's status of the response; 0 for OK, and for what is not gRPC
 	Drill      Fault         // that it met, or empty
 	Withheld   bool          // by the drill: nothing went to the upstream
 }

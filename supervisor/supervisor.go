@@ -107,7 +107,7 @@ type prepared struct {
 func (s *Supervisor) prepare(c *config.Config) (prepared, error) {
 	ready := prepared{settings: map[string]*proxy.Settings{}}
 	for _, d := range c.Dependencies {
-		one, err := settings(d)
+		one, err := Settings(d)
 		if err != nil {
 			return prepared{}, err
 		}

@@ -92,7 +92,8 @@ type dependency struct {
 
 	requestSeconds, attemptSeconds, waitSeconds, staleAge prometheus.Observer
 
-	latency latency
+	latency  latency
+	evidence evidence
 
 	openSeconds, wouldReject total         // guarded by Telemetry.scraping
 	shadow                   *shadowTotals // likewise; nil without proposed settings
@@ -117,6 +118,7 @@ func newDependency(name string) *dependency {
 // callDone counts a call that ended at now, the latency window's clock.
 func (d *dependency) callDone(c *proxy.Call, now time.Duration) {
 	d.requests.add(c.Outcome)
+	d.evidence.callDone(c)
 	if !c.Stream {
 		d.requestSeconds.Observe(c.Duration.Seconds())
 		d.latency.record(now, c.Duration)
@@ -143,6 +145,7 @@ func (d *dependency) callDone(c *proxy.Call, now time.Duration) {
 // attemptDone counts an attempt.
 func (d *dependency) attemptDone(a *proxy.Attempt) {
 	d.attempts.add(a.Result)
+	d.evidence.attemptDone(a)
 	d.attemptSeconds.Observe(a.Headers.Seconds())
 	if a.Retry {
 		d.retries.Add(1)

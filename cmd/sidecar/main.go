@@ -61,7 +61,7 @@ func rootCommand() *cobra.Command {
 		RunE:          serve.RunE,
 	}
 	root.Flags().AddFlagSet(serve.Flags())
-	root.AddCommand(serve, demoCommand(), validateCommand(), schemaCommand(), statusCommand(), drillCommand(), healthcheckCommand(), versionCommand())
+	root.AddCommand(serve, demoCommand(), validateCommand(), schemaCommand(), statusCommand(), adviseCommand(), drillCommand(), healthcheckCommand(), versionCommand())
 	markMisuse(root)
 	return root
 }
