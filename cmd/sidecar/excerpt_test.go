@@ -32,6 +32,7 @@ func TestExcerpt(t *testing.T) {
 		"other breaks":    {"a\r\nb\rc\u0085d\u2028X", 5, 1, "    5 | X\n      | ^\n"},
 		"other coding":    {"a\x00\xff", 1, 1, ""},
 		"user":            {"{u: http://me:pw@a, t: X}", 1, 24, "    1 | {u: http://xxxxx@a, t: X}\n      |                        ^\n"},
+		"query":           {"{u: http://a/?key=s, t: X}", 1, 25, "    1 | {u: http://a/?xxxxx, t: X}\n      |                         ^\n"},
 		"within the user": {"u: http://me:pw@a", 1, 13, "    1 | u: http://xxxxx@a\n      |           ^\n"},
 		"cut both ways":   {long, 1, 201, "    1 | …" + strings.Repeat("a", 12) + "X" + strings.Repeat("b", 26) + "…\n      |              ^\n"},
 		"cut at the end":  {long, 1, 3, "    1 | " + strings.Repeat("a", 39) + "…\n      |   ^\n"},

@@ -19,7 +19,7 @@ var (
 )
 
 // secrets finds the parts of a line of YAML that are, or may be, the user
-// information of a URL. The line may be faulty in any way: whatever stands
+// information or the query of a URL. The line may be faulty in any way: whatever stands
 // before an @ is hidden, from the slashes before it or from the beginning of
 // the value, and an authority that ends in what is no port, since its @ may be
 // on the next line.
@@ -32,9 +32,11 @@ func secrets(line string) []span {
 			end = begin + 1 + next[0]
 		}
 		part := line[begin:end]
-		if from, to := secret(part); from < to {
-			at := utf8.RuneCountInString(line[:begin+from])
-			found = append(found, span{at, at + utf8.RuneCountInString(part[from:to])})
+		for _, hidden := range []func(string) (from, to int){secret, query} {
+			if from, to := hidden(part); from < to {
+				at := utf8.RuneCountInString(line[:begin+from])
+				found = append(found, span{at, at + utf8.RuneCountInString(part[from:to])})
+			}
 		}
 		begin = end
 	}
@@ -61,4 +63,22 @@ func secret(part string) (from, to int) {
 		return 0, 0
 	}
 	return from, from + len(authority)
+}
+
+// query finds the query of a URL behind its user information, in bytes.
+func query(part string) (from, to int) {
+	slashes := strings.Index(part, "//")
+	if slashes < 0 {
+		return 0, 0
+	}
+	behind := max(slashes, strings.LastIndexByte(part, '@'))
+	mark := strings.IndexByte(part[behind:], '?')
+	if mark < 0 {
+		return 0, 0
+	}
+	from = behind + mark + 1
+	if length := strings.IndexAny(part[from:], " \t\"'"); length >= 0 {
+		return from, from + length
+	}
+	return from, len(part)
 }
