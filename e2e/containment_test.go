@@ -234,11 +234,23 @@ dependencies:
 		t.Errorf("only the limits %v were seen during the ramp", steps)
 	}
 	full := time.Now()
-	for _, r := range calls.wait() {
+	made := calls.wait()
+	// A busy machine sends many calls at once after a pause: more than there is
+	// room for, and the rest is rightly refused.
+	crowded := func(at time.Time) bool {
+		n := 0
+		for _, r := range made {
+			if !r.sent.After(at.Add(overlap)) && r.sent.Add(r.took).After(at) {
+				n++
+			}
+		}
+		return n > 10+10
+	}
+	for _, r := range made {
 		switch {
 		case r.err != nil, r.status != http.StatusOK && r.status != http.StatusServiceUnavailable:
 			t.Errorf("a call during the recovery: %v", r)
-		case r.sent.After(full) && r.status != http.StatusOK:
+		case r.sent.After(full) && r.status != http.StatusOK && !crowded(r.sent):
 			t.Errorf("a call after the ramp: %v", r)
 		}
 	}
