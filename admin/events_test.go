@@ -7,23 +7,40 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// feed is a Subscribe whose events come from a channel.
-func feed(events <-chan string) Subscribe {
-	return func(ctx context.Context) func(context.Context) (string, []byte, error) {
-		return func(wait context.Context) (string, []byte, error) {
-			select {
-			case e := <-events:
-				return "transition", []byte(e), nil
-			case <-wait.Done():
-				return "", nil, context.Cause(wait)
-			case <-ctx.Done():
-				return "", nil, context.Cause(ctx)
-			}
+// feed is a source of events: what is published reaches every subscriber.
+type feed struct {
+	mu          sync.Mutex // guards everything below
+	subscribers []chan string
+}
+
+func (f *feed) publish(event string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.subscribers {
+		s <- event
+	}
+}
+
+// subscribe is a Subscribe.
+func (f *feed) subscribe(ctx context.Context) func(context.Context) (string, []byte, error) {
+	events := make(chan string, 8)
+	f.mu.Lock()
+	f.subscribers = append(f.subscribers, events)
+	f.mu.Unlock()
+	return func(wait context.Context) (string, []byte, error) {
+		select {
+		case e := <-events:
+			return "transition", []byte(e), nil
+		case <-wait.Done():
+			return "", nil, context.Cause(wait)
+		case <-ctx.Done():
+			return "", nil, context.Cause(ctx)
 		}
 	}
 }
@@ -39,10 +56,10 @@ func statuses(text string) (rest string, n int) {
 // second, events as they come, and an end when the process drains.
 func TestEventStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		events := make(chan string)
+		var source feed
 		drain, startDrain := context.WithCancel(t.Context())
 		o := options(newFake())
-		o.Subscribe, o.Drain = feed(events), drain
+		o.Subscribe, o.Drain = source.subscribe, drain
 		h := New(o)
 		var w *httptest.ResponseRecorder
 		done := make(chan struct{})
@@ -50,14 +67,19 @@ func TestEventStream(t *testing.T) {
 		go func() { defer close(done); w = ask(h, request("GET", "/api/events", "")) }()
 
 		time.Sleep(10*time.Second + 500*time.Millisecond) // 11 statuses.
+		source.publish(`{"n":1}`)
+		time.Sleep(2200 * time.Millisecond) // One for the event, two for the time.
+		source.publish(`{"n":2}`)
+		synctest.Wait() // One more.
 		startDrain()
 		<-done
-		if got, want := time.Since(began), 10*time.Second+500*time.Millisecond; got != want {
+		if got, want := time.Since(began), 12*time.Second+700*time.Millisecond; got != want {
 			t.Errorf("the stream lasted %v, want %v", got, want)
 		}
 		rest, n := statuses(w.Body.String())
-		if n != 11 || rest != greeting || w.Header().Get("Content-Type") != "text/event-stream" {
-			t.Errorf("stream has %d statuses, want 11, and %q", n, rest)
+		const want = greeting + "event: transition\ndata: {\"n\":1}\n\n" + "event: transition\ndata: {\"n\":2}\n\n"
+		if n != 15 || rest != want || w.Header().Get("Content-Type") != "text/event-stream" {
+			t.Errorf("stream has %d statuses, want 15, and %q, want %q", n, rest, want)
 		}
 	})
 }
@@ -112,10 +134,10 @@ func TestEventStreamsAreBounded(t *testing.T) {
 // TestEventStreamOverASocket reads events as they come, and uses the
 // connection again after the stream has ended.
 func TestEventStreamOverASocket(t *testing.T) {
-	events := make(chan string, 1)
+	var source feed
 	drain, startDrain := context.WithCancel(t.Context())
 	o := options(newFake())
-	o.Subscribe, o.Drain = feed(events), drain
+	o.Subscribe, o.Drain = source.subscribe, drain
 	server := httptest.NewServer(New(o))
 	defer server.Close()
 	r, err := server.Client().Get(server.URL + "/api/events")
@@ -134,9 +156,9 @@ func TestEventStreamOverASocket(t *testing.T) {
 	}
 	expect(": events follow")
 	expect("event: status")
-	events <- `{"n":1}`
+	source.publish(`{"n":1}`)
 	expect(`data: {"n":1}`)
-	events <- `{"n":2}`
+	source.publish(`{"n":2}`)
 	expect(`data: {"n":2}`)
 	startDrain()
 	for lines.Scan() { // What was on its way.

@@ -41,7 +41,7 @@ func TestSickAndWell(t *testing.T) {
 	b.wait(part("search", "left") + " === '3 s left'")
 	b.wait(part("search", "left") + " === '1 s left'")
 	b.wait("document.querySelector('.card [data-part=name]').textContent === 'search'") // the sickest is first
-	if got := eval[string](b, "document.getElementById('summary').textContent"); got != "1 of 2 circuits are not closed" {
+	if got := eval[string](b, "document.getElementById('summary').textContent"); got != "1 of 2 circuits is not closed" {
 		t.Errorf("the summary is %q", got)
 	}
 	for deadline := time.Now().Add(testTimeout); s.state("search").Breaker.State != "closed" && time.Now().Before(deadline); {
@@ -49,7 +49,7 @@ func TestSickAndWell(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	expect("closed")
-	b.wait("document.getElementById('summary').textContent === 'No circuit is open: 2 dependencies'")
+	b.wait("document.getElementById('summary').textContent === 'All closed: 2 dependencies'")
 	if got := eval[string](b, fmt.Sprintf("(%s).querySelector('[data-part=transitions]').textContent", card("search"))); !strings.Contains(got, "closed → open: 3 failures in a row") {
 		t.Errorf("the transitions are %q", got)
 	}
@@ -104,7 +104,7 @@ func TestReloadFault(t *testing.T) {
 	reload(string(good) + "nonsense: 1\n")
 	b.wait("document.getElementById('refused').checkVisibility()")
 	want := fmt.Sprintf("sidecar.yaml:%d: nonsense: ", strings.Count(string(good), "\n")+1)
-	if got := eval[string](b, "document.getElementById('faults').textContent"); !strings.Contains(got, want) {
+	if got := eval[string](b, "document.querySelector('#refused pre').textContent"); !strings.Contains(got, want) {
 		t.Errorf("the page shows %q, want %q", got, want)
 	}
 	b.excuse(false)

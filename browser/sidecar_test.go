@@ -2,7 +2,6 @@ package browser
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -75,15 +75,23 @@ func start(t *testing.T, dependencies ...string) *sidecar {
 	return s
 }
 
+// given are the addresses that freeAddress has returned.
+var given sync.Map
+
 // freeAddress returns an address of the loopback interface that nobody listens
-// on.
+// on; never the same one twice.
 func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	t.Helper()
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = l.Close()
+		if _, again := given.LoadOrStore(l.Addr().String(), true); !again {
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // configure writes the configuration.
@@ -106,6 +114,12 @@ func (s *sidecar) run() {
 	if err := s.process.Start(); err != nil {
 		s.t.Fatal(err)
 	}
+	s.awaitReady()
+}
+
+// awaitReady waits until the process is ready.
+func (s *sidecar) awaitReady() {
+	s.t.Helper()
 	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		res, err := http.Get("http://" + s.admin + "/readyz")
 		if err == nil {
@@ -136,26 +150,6 @@ func (s *sidecar) call(name string) {
 	if res, err := http.Get("http://" + s.addresses[name] + "/x"); err == nil {
 		_ = res.Body.Close()
 	}
-}
-
-// load makes calls to a dependency, twenty a second, until the test ends.
-func (s *sidecar) load(name string) {
-	ctx, end := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	s.t.Cleanup(func() { end(); <-done })
-	go func() {
-		defer close(done)
-		pace := time.NewTicker(50 * time.Millisecond)
-		defer pace.Stop()
-		for {
-			select {
-			case <-pace.C:
-				s.call(name)
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
 }
 
 // fail makes calls to a dependency until its circuit is open.

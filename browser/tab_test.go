@@ -39,7 +39,7 @@ func open(t *testing.T, s *sidecar, actions ...chromedp.Action[chromedp.Void]) *
 		t.Fatalf("chromium cannot be started: %v", err)
 	}
 	ctx, end := chromedp.NewContext(browser)
-	ctx, cancel := context.WithTimeout(ctx, testTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 4*testTimeout+3**lead)
 	b := &tab{t: t, ctx: ctx, host: s.admin}
 	t.Cleanup(func() {
 		cancel()

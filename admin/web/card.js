@@ -3,18 +3,11 @@
 import { force } from "./actions.js";
 import { Charts, drawStrip } from "./charts.js";
 import { Track } from "./track.js";
-import { bytes, clock, count, percent, rate, seconds, span, word } from "./words.js";
+import { bytes, clock, count, element, percent, rate, seconds, span, word } from "./words.js";
 
 const template = document.getElementById("card");
 const keptTransitions = 10;
 const adviceEvery = 30; // seconds
-
-/** An element with text, which is never read as markup. */
-function element(tag, text) {
-	const e = document.createElement(tag);
-	e.textContent = text;
-	return e;
-}
 
 const sum = (counts) => Object.values(counts).reduce((a, b) => a + b, 0);
 
@@ -90,7 +83,7 @@ export class Card {
 	#numbers(status, at) {
 		const r = this.track.now(), answered = r.ok + r.failed + r.fallback + r.rejected;
 		const share = (n, what) => n > 0 ? [`${percent(n, answered)} ${what}`] : [];
-		this.#set("users", answered === 0 ? "No calls now." : `Callers get ${[
+		this.#set("users", answered === 0 ? "No calls now." : r.ok === answered ? "Callers get its own answers." : `Callers get ${[
 			...share(r.ok, "own answers"), ...share(r.fallback, "fallbacks"),
 			...share(r.rejected, "refusals"), ...share(r.failed, "failures")].join(", ")}.`);
 		for (const outcome of Object.keys(r)) this.#set(outcome, rate(r[outcome]));

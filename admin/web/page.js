@@ -5,7 +5,7 @@ import { reload } from "./actions.js";
 import { Card } from "./card.js";
 import { keepOrder, sickness } from "./order.js";
 import { follow } from "./stream.js";
-import { clock, count, span, word } from "./words.js";
+import { clock, count, element, span, word } from "./words.js";
 
 const part = (id) => document.getElementById(id);
 const cards = new Map(); // by name, in the order of the configuration
@@ -32,9 +32,8 @@ function complain(text) {
 
 /** A list item with a link to a card. */
 function linkTo(card, text) {
-	const item = document.createElement("li"), link = document.createElement("a");
+	const item = element("li", ""), link = element("a", text);
 	link.href = `#${card.element.id}`;
-	link.textContent = text;
 	item.append(link);
 	return item;
 }
@@ -69,8 +68,8 @@ function showSummary() {
 	const all = [...cards.values()];
 	const sick = all.filter((c) => sickness(c) > 2);
 	const text = sick.length === 0
-		? `No circuit is open: ${count(all.length, "dependency", "dependencies")}`
-		: `${sick.length} of ${count(all.length, "circuit is", "circuits are")} not closed`;
+		? `All closed: ${count(all.length, "dependency", "dependencies")}`
+		: `${sick.length} of ${count(all.length, "circuit", "circuits")} ${sick.length === 1 ? "is" : "are"} not closed`;
 	part("summary").textContent = text;
 	document.title = sick.length === 0 ? "sidecar" : `(${sick.length}) sidecar`;
 	setList(part("sick"), sick, (c) => `${c.name}: ${word(c.status.breaker.state)}`);
@@ -86,9 +85,10 @@ function showReload({ at, error, faults }) {
 	part("loaded").hidden = error !== "";
 	part("loaded").textContent = `Configuration loaded at ${clock(Date.parse(at))} UTC.`;
 	part("refused").hidden = error === "";
-	part("refused-at").textContent = clock(Date.parse(at));
 	const lines = faults.length > 0 ? faults.map((f) => `${f.file}:${f.line}: ${f.key}: ${f.message}`) : [error];
-	part("faults").textContent = lines.join("\n");
+	part("refused").replaceChildren(
+		element("h2", `The last reload, at ${clock(Date.parse(at))} UTC, failed. The configuration from before stays.`),
+		element("pre", lines.join("\n")));
 	showConfig();
 }
 

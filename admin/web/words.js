@@ -1,4 +1,4 @@
-// Values as people read them.
+// Values as people read them, and how they get into the page.
 
 /** A duration in seconds: ms below a second, three digits; "–" for none. */
 export function seconds(s) {
@@ -40,3 +40,10 @@ export const count = (n, one, many) => `${n.toLocaleString("en")} ${n === 1 ? on
 
 /** A circuit's state as people write it. */
 export const word = (state) => state === "half_open" ? "half-open" : state;
+
+/** An element with text, which is never read as markup. */
+export function element(tag, text) {
+	const e = document.createElement(tag);
+	e.textContent = text;
+	return e;
+}
