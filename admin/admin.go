@@ -104,7 +104,7 @@ func (a *admin) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("/{$}", get(a.page))
 	for _, path := range files() {
-		mux.Handle(path, get(file))
+		mux.Handle(path, get(file(path)))
 	}
 	mux.Handle("/api/dependencies", get(a.dependencies))
 	mux.Handle("/api/dependencies/{name}", get(a.dependency))

@@ -56,4 +56,6 @@ func files() []string {
 }
 
 // file answers with one of the files.
-func file(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, web, "web"+r.URL.Path) }
+func file(path string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, web, "web"+path) }
+}

@@ -9,4 +9,6 @@
 //
 //	cd browser && go test ./...
 //	cd browser && go test -run Pictures -artifacts -outputdir /tmp   # keeps the pictures
+//
+// testdata has axe-core 4.14.1 (MPL-2.0) as published on npm, unchanged.
 package browser

@@ -24,6 +24,9 @@ function stack(columns) {
 
 /** Chart draws one kind of chart into a figure, in the colours of its legend. */
 class Chart {
+	end = 0; // the right edge, in seconds since 1970
+	top = 0; // the highest value
+
 	constructor(figure) {
 		this.kind = kinds[figure.dataset.chart];
 		this.host = figure.querySelector(".plot");
@@ -35,19 +38,22 @@ class Chart {
 			legend: { show: false }, cursor: { show: false }, padding: [4, 0, 4, 0],
 			scales: {
 				x: { time: false, range: () => [this.end - quarter, this.end] },
-				y: { range: (_, __, max) => [0, max > 0 ? max * 1.05 : 1] },
+				y: { range: (_, __, max) => [0, (this.top = max) > 0 ? max * 1.05 : 1] },
 			},
 			axes: [
 				{ show: false },
 				{
 					stroke: grey, size: 46, gap: 3, font: "10px system-ui, sans-serif", ticks: { show: false },
-					grid: { stroke: grey, width: 0.25 }, splits: (_, __, ___, max) => [0, max / 1.05],
+					grid: { stroke: grey, width: 0.25 }, splits: () => this.top > 0 ? [0, this.top] : [0],
 					values: (_, ticks) => ticks.map((v) => v === 0 ? "0" : this.kind.value(v)),
 				},
 			],
 			series: [{}, ...swatches.map((s) => {
 				const colour = () => getComputedStyle(s).backgroundColor;
-				return { stroke: colour, fill: this.kind.stacked ? colour : undefined, width: this.kind.stacked ? 0 : 1.5, points: { show: false } };
+				return {
+					stroke: colour, width: this.kind.stacked ? 0 : 1.5, fill: this.kind.stacked ? colour : undefined,
+					paths: uPlot.paths.stepped({ align: -1 }), points: { show: false },
+				};
 			})],
 		}, [[], ...swatches.map(() => [])], this.host);
 	}
@@ -59,7 +65,6 @@ class Chart {
 		this.plot.setData([times, ...(this.kind.stacked ? stack(columns) : columns)]);
 	}
 
-	end = 0;
 	destroy() { this.plot.destroy(); }
 }
 
