@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/pprof"
 	"sync/atomic"
@@ -10,6 +11,9 @@ import (
 	"sidecar/proxy"
 	"sidecar/resilience/breaker"
 )
+
+// ErrUnknown is what a Supervisor says to an unknown name.
+var ErrUnknown = errors.New("there is no dependency of this name")
 
 // Supervisor runs the dependencies. Its methods are called from many
 // goroutines at once.
@@ -22,6 +26,12 @@ type Supervisor interface {
 	// Force takes a dependency's breaker over, or gives it back with Auto. Its
 	// only error is an unknown name.
 	Force(name string, f breaker.Forced) error
+	// Drill begins a drill on a dependency, in the place of the one that runs.
+	// Its errors are ErrUnknown, and why drills are not allowed.
+	Drill(name string, order proxy.Drill) error
+	// EndDrill ends the drill that runs on a dependency, if any. Its only error
+	// is ErrUnknown.
+	EndDrill(name string) error
 	// Reload reads the configuration and applies it before it returns. An
 	// error means that the running configuration stays.
 	Reload(ctx context.Context) error
@@ -64,6 +74,7 @@ type Options struct {
 	Supervisor Supervisor
 	Statistics Statistics
 	Subscribe  Subscribe
+	Insight    Insight
 	Metrics    http.Handler            // answers scrapes
 	Faults     func(err error) []Fault // the faults that an error of Reload holds
 	Drain      context.Context         // ends when the process drains; event streams end with it
@@ -109,6 +120,11 @@ func (a *admin) routes() *http.ServeMux {
 	mux.Handle("/api/dependencies", get(a.dependencies))
 	mux.Handle("/api/dependencies/{name}", get(a.dependency))
 	mux.Handle("/api/dependencies/{name}/breaker", post(a.force))
+	mux.Handle("/api/dependencies/{name}/advice", get(a.advice))
+	mux.Handle("/api/history", get(a.history))
+	mux.Handle("/api/dependencies/{name}/drill", methods{
+		http.MethodGet: a.drill, http.MethodPost: a.beginDrill, http.MethodDelete: a.endDrill,
+	})
 	mux.Handle("/api/config", get(a.config))
 	mux.Handle("/api/reload", post(a.reload))
 	mux.Handle("/api/events", get(a.events))

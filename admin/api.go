@@ -21,9 +21,14 @@ var orders = map[string]breaker.Forced{
 	breaker.Auto.String():         breaker.Auto,
 }
 
-// dependencies answers with all dependencies.
+// dependencies answers with all dependencies, and with the last reload where it
+// failed.
 func (a *admin) dependencies(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, map[string][]status{"dependencies": a.statuses()})
+	all := map[string]any{"dependencies": a.statuses()}
+	if last := a.lastReload(); last.Error != "" {
+		all["reload"] = last
+	}
+	writeJSON(w, all)
 }
 
 // dependency answers with one dependency.

@@ -70,6 +70,22 @@ func TestDependenciesAreListedInOrder(t *testing.T) {
 	}
 }
 
+// Whoever asks for all dependencies hears that the last reload failed, and why.
+func TestDependenciesTellOfAFailedReload(t *testing.T) {
+	f := newFake()
+	f.snapshots = nil
+	f.lastError = configError{[]Fault{{File: "x.yaml", Line: 3, Key: "a.b", Message: "must be above 0, got 0"}}}
+	want := `{"dependencies":[],"reload":{"at":"2026-01-02T02:04:05.678901Z","error":"x.yaml:3: a.b: must be above 0, got 0",` +
+		`"faults":[{"file":"x.yaml","line":3,"key":"a.b","message":"must be above 0, got 0"}]}}` + "\n"
+	if got := ask(New(options(f)), request("GET", "/api/dependencies", "")).Body.String(); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	f.lastError = errors.New("port 7001 is taken; free it")
+	if got := ask(New(options(f)), request("GET", "/api/dependencies", "")).Body.String(); !strings.Contains(got, `taken; free it","faults":[]}`) {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestNamesAreEscapedInPaths(t *testing.T) {
 	f := newFake()
 	h := New(options(f))

@@ -4,9 +4,13 @@
 // which is read-only and may be reached from other machines.
 //
 //	GET  /                                  the status page
-//	GET  /api/dependencies                  {"dependencies":[…]}, in the order of the configuration
+//	GET  /api/dependencies                  {"dependencies":[…]}, in the order of the configuration;
+//	                                        "reload" too, where the last one failed
 //	GET  /api/dependencies/{name}           one of them
 //	POST /api/dependencies/{name}/breaker   {"force":"open"|"closed"|"auto"}; answers the dependency
+//	GET  /api/dependencies/{name}/advice    what to change, and why; see package advice
+//	GET  /api/history                       the last 15 minutes; ?name= for one dependency
+//	GET, POST, DELETE /api/dependencies/{name}/drill   the fire drill that runs, or null
 //	GET  /api/config                        the effective configuration as YAML, secrets masked
 //	POST /api/reload                        answers when applied: 200, or 422 with the faults
 //	GET  /api/events                        server-sent events, see below
@@ -25,7 +29,7 @@
 //
 // # Events
 //
-// The event stream has the events transition and reload as they happen, and
+// The event stream has the events transition, drill and reload as they happen, and
 // status: {"at":…,"dependencies":[…],"reload":{"at","error","faults"}}, once a
 // second and at once after each of the others. A status is made once for all
 // streams, and only while there are any. It also is the sign of life of a stream:
@@ -38,8 +42,23 @@
 // by cards that follow the event stream: stream.js knows whether what is shown is
 // current, track.js the last quarter of an hour, charts.js draws it where it is
 // on the screen, order.js puts the sickest first, actions.js asks before it sends
-// an order. GET /api/history and /api/dependencies/{name}/advice are shown where
-// they are answered.
+// an order.
+//
+// # Fire drills
+//
+// A drill injects one fault into a share of the attempts at a dependency, for a
+// bounded time. The body of an order has exactly one of
+//
+//	"latency"   a duration such as "8s": attempts wait, then go on to the upstream
+//	"error"     a status, 400 to 599, answered in the upstream's place
+//	"refuse"    true: the connection is refused
+//
+// and "for", a duration of at most 1h, and may have "share", a percentage such
+// as "50%" (default "100%"). It answers {"fault","share","until","injected"}, as
+// GET does and as stands in the dependency under "drill" while it runs. A new
+// order replaces the drill that runs; DELETE ends it. A member that is missing,
+// unknown or out of range is answered with 422 and what was expected, an order
+// that the configuration does not allow (admin.drills) with 403.
 //
 // # What keeps others out
 //

@@ -18,8 +18,8 @@ const (
 	greeting = ": events follow\nretry: 1000\n\n"
 )
 
-// events sends transitions, reloads and the status of all dependencies as
-// server-sent events until the client leaves or the process drains. A reader
+// events sends transitions, drills, reloads and the status of all dependencies
+// as server-sent events until the client leaves or the process drains. A reader
 // that falls behind misses statuses, never the latest one.
 func (a *admin) events(w http.ResponseWriter, r *http.Request) {
 	defer a.streams.Add(-1)

@@ -60,6 +60,11 @@ func TestWritesMustNotComeFromOtherOrigins(t *testing.T) {
 		if w.Code != c.want {
 			t.Errorf("%s: force answers %d, want %d", c.name, w.Code, c.want)
 		}
+		for method, body := range map[string]string{"POST": `{"refuse":true,"for":"1s"}`, "DELETE": ""} {
+			if w := ask(h, request(method, "/api/dependencies/payments/drill", body, c.headers...)); w.Code != c.want {
+				t.Errorf("%s: %s of a drill answers %d, want %d", c.name, method, w.Code, c.want)
+			}
+		}
 		if got := ask(h, request("GET", "/api/dependencies", "", c.headers...)).Code; got != 200 {
 			t.Errorf("%s: reading answers %d, want 200", c.name, got)
 		}
@@ -80,7 +85,7 @@ func TestWrongMethods(t *testing.T) {
 	h := New(o)
 	for target, allow := range map[string]string{
 		"/": "GET, HEAD", "/style.css": "GET, HEAD", "/api/dependencies": "GET, HEAD", "/api/dependencies/payments": "GET, HEAD",
-		"/api/dependencies/payments/breaker": "POST", "/api/config": "GET, HEAD", "/api/reload": "POST", "/api/events": "GET, HEAD",
+		"/api/dependencies/payments/breaker": "POST", "/api/dependencies/payments/drill": "DELETE, GET, POST, HEAD", "/api/config": "GET, HEAD", "/api/reload": "POST", "/api/events": "GET, HEAD",
 		"/metrics": "GET, HEAD", "/livez": "GET, HEAD", "/readyz": "GET, HEAD", "/debug/pprof/": "GET, HEAD",
 		"/debug/pprof/symbol": "GET, POST, HEAD",
 	} {

@@ -33,6 +33,7 @@ type fake struct {
 	fails     error // of Reload and EffectiveConfig
 	reloads   int
 	lastError error
+	forbids   error // of Drill
 }
 
 func newFake() *fake {
@@ -77,6 +78,33 @@ func (f *fake) Force(name string, order breaker.Forced) error {
 		}
 	}
 	return errors.New("no such dependency")
+}
+
+func (f *fake) Drill(name string, order proxy.Drill) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.forbids != nil {
+		return f.forbids
+	}
+	for i := range f.snapshots {
+		if f.snapshots[i].Name == name {
+			f.snapshots[i].Drill = &proxy.DrillSnapshot{Drill: order, Until: opened.Add(order.For)}
+			return nil
+		}
+	}
+	return ErrUnknown
+}
+
+func (f *fake) EndDrill(name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.snapshots {
+		if f.snapshots[i].Name == name {
+			f.snapshots[i].Drill = nil
+			return nil
+		}
+	}
+	return ErrUnknown
 }
 
 func (f *fake) Reload(ctx context.Context) error {

@@ -22,6 +22,7 @@ type status struct {
 	Latency  latencyStatus  `json:"latency"`
 	Cache    cacheStatus    `json:"cache"`
 	Shadow   *shadowStatus  `json:"shadow,omitempty"` // nil without proposed settings
+	Drill    *drillStatus   `json:"drill,omitempty"`  // nil while none runs
 }
 
 type breakerStatus struct {
@@ -130,6 +131,7 @@ func (a *admin) status(s *proxy.Snapshot) status {
 		Latency: a.latency(s.Name),
 		Cache:   newCacheStatus(&s.Copies),
 		Shadow:  newShadowStatus(s.Shadow),
+		Drill:   newDrillStatus(s.Drill),
 	}
 }
 

@@ -66,11 +66,11 @@ func (d *decoder) checkHeaders(s *Static, path string) {
 		value := s.Headers[name]
 		switch earlier, again := first[folded]; {
 		case !isToken(name):
-			d.faultAt(p, at, "must be a header name (letters, digits and !#$%%&'*+-.^_`|~)")
+			d.faultAt(p.ofKey(), at, "must be a header name (letters, digits and !#$%%&'*+-.^_`|~)")
 		case reserved[http.CanonicalHeaderKey(name)]:
-			d.faultAt(p, at, "is set by the sidecar; leave it out")
+			d.faultAt(p.ofKey(), at, "is set by the sidecar; leave it out")
 		case again:
-			d.faultAt(p, at, "duplicate header, first set in line %d (case is ignored)", earlier.line)
+			d.faultAt(p.ofKey(), at, "duplicate header, first set in line %d (case is ignored)", earlier.line)
 		case strings.ContainsFunc(value, isControl):
 			d.faultAt(p, at, "must have no control characters or line breaks in its value")
 		case strings.TrimSpace(value) != value:

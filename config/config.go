@@ -28,13 +28,14 @@ func (c Config) Equal(o Config) bool { return reflect.DeepEqual(c, o) }
 
 // Admin is the local status page, state and controls.
 type Admin struct {
-	Listen string `yaml:"listen" doc:"host:port of the status page, state and controls; always loopback"`
+	Listen string `yaml:"listen" rule:"form=loopback" doc:"host:port of the status page, state and controls; always loopback"`
 	Pprof  bool   `yaml:"pprof" doc:"serve Go's profiles under /debug/pprof/ on the admin listener"`
+	Drills bool   `yaml:"drills" doc:"allow fire drills: faults that an operator injects through the admin listener; false also ends those that run"`
 }
 
 // Metrics is the read-only listener.
 type Metrics struct {
-	Listen string `yaml:"listen" doc:"host:port of /metrics, /livez and /readyz; any address, 0.0.0.0:9901 in a pod"`
+	Listen string `yaml:"listen" rule:"form=address" doc:"host:port of /metrics, /livez and /readyz; any address, 0.0.0.0:9901 in a pod"`
 }
 
 // Log says what is logged.
@@ -65,8 +66,8 @@ type Cache struct {
 // Dependency is one downstream service: one listener, one upstream, one
 // breaker, one bulkhead.
 type Dependency struct {
-	Name         string   `yaml:"name" rule:"own,required" doc:"name in metrics, logs and admin paths, kept exactly as written; unique, also when case is ignored; at most 128 bytes, without / ? #"`
-	Listen       string   `yaml:"listen" rule:"own,required" doc:"host:port the app calls instead of the service; loopback unless allow_remote is true"`
+	Name         string   `yaml:"name" rule:"own,required,form=name" doc:"name in metrics, logs and admin paths, kept exactly as written; unique, also when case is ignored; at most 128 bytes, without / ? #"`
+	Listen       string   `yaml:"listen" rule:"own,required,form=address" doc:"host:port the app calls instead of the service; loopback unless allow_remote is true"`
 	AllowRemote  bool     `yaml:"allow_remote" rule:"own" doc:"permit a listen address that other machines can reach"`
 	Upstream     *url.URL `yaml:"upstream" rule:"own,required" doc:"absolute http or https URL of the service; a path is put before the caller's; user information is sent as Basic authorization"`
 	Protocol     string   `yaml:"protocol" rule:"oneof=auto|http1|h2|h2c" doc:"protocol to the upstream; auto: ALPN on https, as the caller speaks on http"`
@@ -196,7 +197,7 @@ type Fallback struct {
 // Stale answers with an earlier good answer.
 type Stale struct {
 	MaxAge time.Duration `yaml:"max_age" rule:"positive" doc:"oldest copy that is served"`
-	VaryBy []string      `yaml:"vary_by" rule:"omitempty" doc:"request headers, such as Authorization or Cookie, by which copies are kept apart beside the answer's Vary: each user gets none but their own; values are kept as a keyed hash"`
+	VaryBy []string      `yaml:"vary_by" rule:"omitempty,form=header" doc:"request headers, such as Authorization or Cookie, by which copies are kept apart beside the answer's Vary: each user gets none but their own; values are kept as a keyed hash"`
 }
 
 // Static answers with a fixed response.
@@ -219,7 +220,7 @@ type Route struct {
 
 // Match selects calls; empty fields match everything.
 type Match struct {
-	Methods    []string `yaml:"methods" rule:"omitempty" doc:"HTTP methods; absent = all"`
-	Path       string   `yaml:"path" rule:"omitempty" doc:"the whole path, exactly; excludes path_prefix"`
-	PathPrefix string   `yaml:"path_prefix" rule:"omitempty" doc:"what the path begins with; excludes path"`
+	Methods    []string `yaml:"methods" rule:"omitempty,form=method" doc:"HTTP methods; absent = all"`
+	Path       string   `yaml:"path" rule:"omitempty,form=path" doc:"the whole path, exactly; excludes path_prefix"`
+	PathPrefix string   `yaml:"path_prefix" rule:"omitempty,form=path" doc:"what the path begins with; excludes path"`
 }

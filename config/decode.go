@@ -15,8 +15,26 @@ const (
 
 // place is where a value was set.
 type place struct {
-	line     int
+	line     int  // of its key
+	column   int  // of the value if it is on that line, else of its key
+	key      int  // column of its key
 	external bool // by a flag or an environment variable
+}
+
+// ofKey is the place of the key alone.
+func (p place) ofKey() place {
+	p.column = p.key
+	return p
+}
+
+// at is the place of a key with its value; of an entry of a list, both are the
+// entry.
+func (d *decoder) at(key, value *yaml.Node) place {
+	p := place{key.Line, key.Column, key.Column, d.external}
+	if value.Line == key.Line {
+		p.column = value.Column
+	}
+	return p
 }
 
 // decoder walks the nodes of one file into structs prefilled with what they
@@ -48,9 +66,9 @@ func newDecoder(file, dir string, in intake) *decoder {
 	}
 }
 
-// fault records a fault at a line of the file.
-func (d *decoder) fault(line int, path, format string, args ...any) {
-	d.faultAt(place{line, d.external}, path, format, args...)
+// fault records a fault at a node of the file.
+func (d *decoder) fault(n *yaml.Node, path, format string, args ...any) {
+	d.faultAt(d.at(n, n), path, format, args...)
 }
 
 func (d *decoder) faultAt(p place, path, format string, args ...any) {
@@ -58,7 +76,7 @@ func (d *decoder) faultAt(p place, path, format string, args ...any) {
 		d.cut = true
 		return
 	}
-	f := Fault{File: d.file, Line: p.line, Key: path, Message: fmt.Sprintf(format, args...)}
+	f := Fault{File: d.file, Line: p.line, Column: p.column, Key: path, Message: fmt.Sprintf(format, args...)}
 	if p.external {
 		f = Fault{Key: path + " (from flag or environment)", Message: f.Message}
 	}
@@ -117,7 +135,7 @@ func (d *decoder) blame(levels, keys []string, format string, args ...any) {
 func (d *decoder) count(n *yaml.Node, path string) bool {
 	d.nodes++
 	if d.nodes == mostNodes+1 {
-		d.fault(n.Line, path, "the file has more than %d values once its aliases are followed; use fewer aliases", mostNodes)
+		d.fault(n, path, "the file has more than %d values once its aliases are followed; use fewer aliases", mostNodes)
 	}
 	return d.nodes <= mostNodes
 }
@@ -130,7 +148,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, r rule) {
 	n = resolve(n)
 	if isNull(n) {
 		if v.Kind() != reflect.Struct || isScalarType(v.Type()) {
-			d.fault(n.Line, path, "has no value; write one or leave the key out")
+			d.fault(n, path, "has no value; write one or leave the key out")
 			return
 		}
 	}
@@ -174,7 +192,7 @@ func (d *decoder) object(n *yaml.Node, v reflect.Value, path string, except func
 			d.unknown(p, at, names)
 			continue
 		}
-		d.set[at] = place{p.line, d.external}
+		d.set[at] = d.at(p.at, p.value)
 		values[p.key] = p.value
 		if !f.rule.later {
 			d.value(p.value, v.FieldByIndex(f.index), at, f.rule)
@@ -182,7 +200,7 @@ func (d *decoder) object(n *yaml.Node, v reflect.Value, path string, except func
 	}
 	for _, f := range known {
 		if f.rule.required && values[f.key] == nil {
-			d.fault(n.Line, join(path, f.key), "is required")
+			d.fault(n, join(path, f.key), "is required")
 		}
 	}
 	d.check(v, path)
@@ -193,13 +211,13 @@ func (d *decoder) object(n *yaml.Node, v reflect.Value, path string, except func
 func (d *decoder) unknown(p pair, path string, known []string) {
 	switch s, ok := suggest(p.key, known); {
 	case strings.HasSuffix(path, ".shadow.breaker.mode"):
-		d.fault(p.line, path, "unknown key here: a shadow decides and refuses nothing; leave it out")
+		d.fault(p.at, path, "unknown key here: a shadow decides and refuses nothing; leave it out")
 	case isDependencyKey(p.key):
-		d.fault(p.line, path, "unknown key here, it belongs to a dependency")
+		d.fault(p.at, path, "unknown key here, it belongs to a dependency")
 	case ok:
-		d.fault(p.line, path, "unknown key, did you mean %s?", s)
+		d.fault(p.at, path, "unknown key, did you mean %s?", s)
 	default:
-		d.fault(p.line, path, "unknown key, known here: %s", strings.Join(known, ", "))
+		d.fault(p.at, path, "unknown key, known here: %s", strings.Join(known, ", "))
 	}
 }
 
@@ -220,15 +238,7 @@ func lookup(fields []field, key string) (field, bool) {
 // pointer decodes an optional mapping over a copy of the inherited one, or
 // over its defaults.
 func (d *decoder) pointer(n *yaml.Node, v reflect.Value, path string) {
-	fresh := reflect.New(v.Type().Elem())
-	switch p := fresh.Interface().(type) {
-	case *SlowCall:
-		*p = DefaultSlowCall()
-	case *Stale:
-		*p = DefaultStale()
-	case *Static:
-		*p = DefaultStatic()
-	}
+	fresh, _ := prefilled(v.Type().Elem())
 	if !v.IsNil() {
 		fresh.Elem().Set(v.Elem())
 	}
@@ -249,7 +259,7 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string, r rule) {
 	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 	for i, e := range n.Content {
 		at := item(path, i)
-		d.set[at] = place{e.Line, d.external}
+		d.set[at] = d.at(e, e)
 		d.value(e, list.Index(i), at, r)
 	}
 	if list.Len() == 0 {
@@ -267,7 +277,7 @@ func (d *decoder) textMap(n *yaml.Node, v reflect.Value, path string, r rule) {
 	var m map[string]string
 	for _, p := range pairs {
 		at := join(path, p.key)
-		d.set[at] = place{p.line, d.external}
+		d.set[at] = d.at(p.at, p.value)
 		var s string
 		d.value(p.value, reflect.ValueOf(&s).Elem(), at, r)
 		if m == nil {

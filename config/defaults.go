@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"reflect"
+	"time"
+)
 
 const (
 	kib = 1 << 10
@@ -76,6 +79,23 @@ func DefaultStale() Stale { return Stale{MaxAge: 10 * time.Minute} }
 
 // DefaultStatic returns the values of an empty "static" mapping.
 func DefaultStatic() Static { return Static{Status: 200} }
+
+// prefilled returns a new optional mapping with its defaults, and whether it has
+// any.
+func prefilled(t reflect.Type) (fresh reflect.Value, ok bool) {
+	fresh = reflect.New(t)
+	switch p := fresh.Interface().(type) {
+	case *SlowCall:
+		*p = DefaultSlowCall()
+	case *Stale:
+		*p = DefaultStale()
+	case *Static:
+		*p = DefaultStatic()
+	default:
+		return fresh, false
+	}
+	return fresh, true
+}
 
 // resolve gives every level its own attempt_timeout and drops rules that are
 // switched off.

@@ -45,6 +45,12 @@
 // from a flag or an environment variable ([Process].Set), which beat the file and
 // pass through the same checks.
 //
+// # For editors
+//
+// [Schema] is the JSON Schema of the file, made of the same descriptions: it
+// accepts whatever the decoder does, and refuses what a schema can tell. A fault
+// knows its line and column.
+//
 // # Using
 //
 // A Config is read-only once returned, and then safe for concurrent use:

@@ -38,12 +38,12 @@ func (c *Config) Effective() ([]byte, error) {
 func encode(v reflect.Value, r rule) *yaml.Node {
 	switch x := v.Interface().(type) {
 	case time.Duration:
-		return plain("!!str", formatDuration(x))
+		return plain("!!str", FormatDuration(x))
 	case Window:
 		if x.Calls > 0 {
 			return plain("!!int", strconv.Itoa(x.Calls))
 		}
-		return plain("!!str", formatDuration(x.Span))
+		return plain("!!str", FormatDuration(x.Span))
 	case StatusTerm:
 		return text(x.String())
 	case *url.URL:
@@ -151,8 +151,9 @@ func formatSize(bytes int64) string {
 	return strconv.FormatInt(bytes, 10) + "B"
 }
 
-// formatDuration writes a duration without units that are zero: 10m, not 10m0s.
-func formatDuration(t time.Duration) string {
+// FormatDuration writes a duration as a person does, without units that are zero:
+// 10m, not 10m0s.
+func FormatDuration(t time.Duration) string {
 	s := t.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")

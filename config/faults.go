@@ -11,6 +11,7 @@ import (
 type Fault struct {
 	File    string // as given to Load; empty when the value came from a flag or the environment
 	Line    int    // from 1; 0 when it has no line
+	Column  int    // of the value or key at fault, in characters from 1; 0 when it is not known
 	Key     string // full key path such as dependencies[0].timeout; empty for the file as a whole
 	Message string // what was expected and what was found
 }
@@ -53,6 +54,7 @@ func (fs Faults) sorted() Faults {
 	slices.SortStableFunc(out, func(a, b Fault) int { return cmp.Compare(a.Line, b.Line) })
 	seen := make(map[Fault]bool, len(out))
 	return slices.DeleteFunc(out, func(f Fault) bool {
+		f.Column = 0
 		if seen[f] {
 			return true
 		}

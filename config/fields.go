@@ -23,10 +23,11 @@ type rule struct {
 	required   bool     // must be present
 	omitEmpty  bool     // left out of Effective when it is the zero value
 	named      bool     // an embedded struct that is a mapping of its own
+	form       string   // the name of a text's pattern in the schema, where check.go looks closer
 }
 
 // ruleOf reads a "rule" tag: a comma-separated list of size, any, conditions,
-// grpc, positive, ratio, min=N, max=N, oneof=A|B, own, later, required,
+// grpc, positive, ratio, min=N, max=N, oneof=A|B, form=NAME, own, later, required,
 // omitempty, named. It panics on anything else: tags are part of the program.
 func ruleOf(tag string) rule {
 	r := rule{min: math.Inf(-1), max: 1e9}
@@ -53,6 +54,11 @@ func ruleOf(tag string) rule {
 			}
 		case "oneof":
 			r.oneOf = strings.Split(arg, "|")
+		case "form":
+			if forms[arg] == "" {
+				panic("config: unknown form " + arg)
+			}
+			r.form = arg
 		default:
 			if flags[name] == nil {
 				panic("config: unknown rule " + part)

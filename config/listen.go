@@ -123,21 +123,21 @@ func (d *decoder) clash(l, o listener) {
 // is malformed may be a part of a password.
 func (d *decoder) upstream(n *yaml.Node, p **url.URL, path string) {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
-		d.fault(n.Line, path, "must be a URL such as https://payments.internal:8443/base")
+		d.fault(n, path, "must be a URL such as https://payments.internal:8443/base")
 		return
 	}
 	u, err := url.Parse(n.Value)
 	switch {
 	case err != nil:
-		d.fault(n.Line, path, "must be a valid URL such as https://payments.internal:8443/base (special characters in user and password are written %%XX)")
+		d.fault(n, path, "must be a valid URL such as https://payments.internal:8443/base (special characters in user and password are written %%XX)")
 	case u.Scheme != "http" && u.Scheme != "https":
-		d.fault(n.Line, path, "must begin with http:// or https://, such as https://payments.internal:8443/base")
+		d.fault(n, path, "must begin with http:// or https://, such as https://payments.internal:8443/base")
 	case u.Hostname() == "":
-		d.fault(n.Line, path, "must have a host, such as https://payments.internal:8443/base")
+		d.fault(n, path, "must have a host, such as https://payments.internal:8443/base")
 	case strings.HasSuffix(u.Host, ":") || u.Port() != "" && !validPort(u.Port()):
-		d.fault(n.Line, path, "must have a port between 1 and 65535, or none")
+		d.fault(n, path, "must have a port between 1 and 65535, or none")
 	case strings.Contains(n.Value, "?") || strings.Contains(n.Value, "#"):
-		d.fault(n.Line, path, "must have no query (?) and no fragment (#); the caller's query is passed on")
+		d.fault(n, path, "must have no query (?) and no fragment (#); the caller's query is passed on")
 	default:
 		// Once more from its canonical text, so that two spellings are equal.
 		if again, err := url.Parse(u.String()); err == nil {

@@ -80,14 +80,14 @@ func decode(path string, data []byte, p Process, in intake) (*Config, error) {
 // after a fault.
 func (d *decoder) document(data []byte) *yaml.Node {
 	if len(data) > mostFile {
-		d.fault(0, "", "must be at most %s large", formatSize(mostFile))
+		d.faultAt(place{}, "", "must be at most %s large", formatSize(mostFile))
 		return nil
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
 	err := dec.Decode(&doc)
 	if errors.Is(err, io.EOF) || err == nil && isNull(doc.Content[0]) {
-		d.fault(0, "", "the file is empty; it needs at least dependencies (write {} for a sidecar without any)")
+		d.faultAt(place{}, "", "the file is empty; it needs at least dependencies (write {} for a sidecar without any)")
 		return nil
 	}
 	if err != nil {
@@ -99,7 +99,7 @@ func (d *decoder) document(data []byte) *yaml.Node {
 	case err != nil:
 		d.syntax(data, err)
 	default:
-		d.fault(second.Line, "", "a second YAML document begins here; put everything into one, without ---")
+		d.fault(&second, "", "a second YAML document begins here; put everything into one, without ---")
 	}
 	return doc.Content[0]
 }
@@ -109,16 +109,18 @@ var syntaxError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(?s:(.*))$`)
 // syntax records an error of the YAML parser. The parser names no line for the
 // first one, an unknown anchor and characters outside YAML.
 func (d *decoder) syntax(data []byte, err error) {
-	line, message := 1, err.Error()
+	at, message := place{line: 1}, err.Error()
 	if m := syntaxError.FindStringSubmatch(message); m != nil {
 		message = m[2]
 		if n, err := strconv.Atoi(m[1]); err == nil {
-			line = n
-		} else if at := locate(data, message); at >= 0 {
-			line = 1 + bytes.Count(data[:at], []byte("\n"))
+			at.line = n
+		} else if i := locate(data, message); i >= 0 {
+			before := bytes.TrimPrefix(data[:i], []byte("\ufeff"))
+			at.line = 1 + bytes.Count(before, []byte("\n"))
+			at.column = 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
 		}
 	}
-	d.fault(line, "", "not valid YAML: %s", strings.ToValidUTF8(message, "?"))
+	d.faultAt(at, "", "not valid YAML: %s", strings.ToValidUTF8(message, "?"))
 }
 
 // locate finds the place that an error without a line speaks of, or -1.
@@ -192,7 +194,7 @@ func (d *decoder) shadow(n *yaml.Node, dep *Dependency, path string) *Shadow {
 		shadow.Bulkhead = nil
 	}
 	if len(values) == 0 && !d.faulty(path) {
-		d.fault(n.Line, path, "must have breaker, bulkhead or both; leave the key out for no shadow")
+		d.fault(n, path, "must have breaker, bulkhead or both; leave the key out for no shadow")
 	}
 	return &shadow
 }
@@ -219,7 +221,7 @@ func (d *decoder) items(n *yaml.Node, path string) ([]*yaml.Node, bool) {
 	switch {
 	case n.Kind == yaml.SequenceNode:
 	case isNull(n):
-		d.fault(n.Line, path, "has no value; write [] for none")
+		d.fault(n, path, "has no value; write [] for none")
 		return nil, false
 	default:
 		d.wrongType(n, path, "a list")
@@ -229,7 +231,7 @@ func (d *decoder) items(n *yaml.Node, path string) ([]*yaml.Node, bool) {
 		if !d.count(e, item(path, i)) {
 			return nil, false
 		}
-		d.set[item(path, i)] = place{line: e.Line}
+		d.set[item(path, i)] = d.at(e, e)
 	}
 	return n.Content, true
 }

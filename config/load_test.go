@@ -79,21 +79,21 @@ func TestProcessKeys(t *testing.T) {
 			t.Errorf("%s has no usage", k.Name)
 		}
 	}
-	want := "admin.listen admin.pprof metrics.listen log.level log.format log.access log.report_interval " +
+	want := "admin.listen admin.pprof admin.drills metrics.listen log.level log.format log.access log.report_interval " +
 		"shutdown.drain_timeout limits.max_concurrent cache.max_bytes cache.max_object_bytes cache.dir"
 	if s := strings.Join(names, " "); s != want {
 		t.Errorf("keys are %s, want %s", s, want)
 	}
 	for name, value := range map[string]string{
-		"log.level": "info", "admin.pprof": "false", "cache.max_bytes": "64MiB", "limits.max_concurrent": "",
+		"log.level": "info", "admin.pprof": "false", "admin.drills": "false", "cache.max_bytes": "64MiB", "limits.max_concurrent": "",
 		"shutdown.drain_timeout": "25s", "log.report_interval": "0s", "metrics.listen": "127.0.0.1:9901",
 	} {
 		if got[name].Default != value {
 			t.Errorf("default of %s is %q, want %q", name, got[name].Default, value)
 		}
 	}
-	if !got["admin.pprof"].Bool || got["log.level"].Bool {
-		t.Error("only admin.pprof is a boolean")
+	if !got["admin.pprof"].Bool || !got["admin.drills"].Bool || got["log.level"].Bool {
+		t.Error("admin.pprof and admin.drills are the booleans")
 	}
 }
 
@@ -155,7 +155,7 @@ func TestFormats(t *testing.T) {
 		"0s": 0, "1.5s": 1500 * time.Millisecond, "10m": 10 * time.Minute, "1h": time.Hour, "1h0m1s": time.Hour + time.Second,
 		"1h30m": 90 * time.Minute, "250ms": 250 * time.Millisecond, "1m10s": 70 * time.Second,
 	} {
-		if got := formatDuration(d); got != want {
+		if got := FormatDuration(d); got != want {
 			t.Errorf("%v is written %s, want %s", d, got, want)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // pair is one key of a mapping with its value, aliases not followed.
 type pair struct {
 	key   string
-	line  int // of the key
+	at    *yaml.Node // the key as it is written
 	value *yaml.Node
 }
 
@@ -39,7 +39,7 @@ func (d *decoder) mapping(n *yaml.Node, path string) ([]pair, bool) {
 		return pairs, true
 	}
 	if d.merging[n] {
-		d.fault(n.Line, path, "merges itself; name another mapping")
+		d.fault(n, path, "merges itself; name another mapping")
 		return nil, false
 	}
 	d.merging[n] = true
@@ -51,18 +51,18 @@ func (d *decoder) mapping(n *yaml.Node, path string) ([]pair, bool) {
 		k, v := resolve(n.Content[i]), n.Content[i+1]
 		switch {
 		case k.Kind != yaml.ScalarNode:
-			d.fault(n.Content[i].Line, path, "a key must be a plain text, got %s", describe(k))
+			d.fault(n.Content[i], path, "a key must be a plain text, got %s", describe(k))
 		case k.ShortTag() == "!!merge":
 			merges = append(merges, v)
 		case first[k.Value] > 0:
-			d.fault(n.Content[i].Line, join(path, k.Value), "duplicate key, first set in line %d", first[k.Value])
+			d.fault(n.Content[i], join(path, k.Value), "duplicate key, first set in line %d", first[k.Value])
 		default:
 			first[k.Value] = n.Content[i].Line
-			pairs = append(pairs, pair{k.Value, n.Content[i].Line, v})
+			pairs = append(pairs, pair{k.Value, n.Content[i], v})
 		}
 	}
 	if len(merges) > 1 {
-		d.fault(merges[1].Line, join(path, "<<"), "duplicate key; merge several mappings as a list: <<: [*a, *b]")
+		d.fault(merges[1], join(path, "<<"), "duplicate key; merge several mappings as a list: <<: [*a, *b]")
 	}
 	for _, m := range merges {
 		pairs = d.merge(pairs, m, path)
@@ -96,7 +96,7 @@ func (d *decoder) merge(pairs []pair, n *yaml.Node, path string) []pair {
 
 // wrongType records a node of another kind than expected.
 func (d *decoder) wrongType(n *yaml.Node, path, want string) {
-	d.fault(n.Line, path, "must be %s, got %s", want, describe(n))
+	d.fault(n, path, "must be %s, got %s", want, describe(n))
 }
 
 // describe names what a node holds, for "got …".

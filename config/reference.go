@@ -58,7 +58,7 @@ func reference(v reflect.Value, path string, keys *[]Key) {
 // written is a default as it would stand in the file; empty where there is
 // none.
 func written(v reflect.Value, r rule) string {
-	if v.IsZero() && (r.required || r.omitEmpty || r.min > 0 || v.Kind() == reflect.Pointer || v.Kind() == reflect.Map) {
+	if absent(v, r) {
 		return ""
 	}
 	n := encode(v, r)
@@ -70,4 +70,9 @@ func written(v reflect.Value, r rule) string {
 		parts = append(parts, e.Value)
 	}
 	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+// absent reports whether a key has no default.
+func absent(v reflect.Value, r rule) bool {
+	return v.IsZero() && (r.required || r.omitEmpty || r.min > 0 || v.Kind() == reflect.Pointer || v.Kind() == reflect.Map)
 }

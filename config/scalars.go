@@ -67,7 +67,7 @@ func (d *decoder) text(n *yaml.Node, path string, r rule) (string, bool) {
 			(r.any || r.conditions) && slices.Contains([]string{"!!int", "!!float", "!!bool", "!!timestamp"}, tag):
 			return n.Value, true
 		case tag == "!!int", tag == "!!float", tag == "!!bool", tag == "!!timestamp":
-			d.fault(n.Line, path, "must be a text, got %s; put it in quotes", describe(n))
+			d.fault(n, path, "must be a text, got %s; put it in quotes", describe(n))
 			return "", false
 		}
 	}
@@ -81,14 +81,14 @@ func (d *decoder) str(n *yaml.Node, p *string, path string, r rule) {
 	case !ok:
 		return
 	case r.oneOf != nil && !slices.Contains(r.oneOf, s):
-		d.fault(n.Line, path, "must be one of %s, got %s", strings.Join(r.oneOf, ", "), describe(n))
+		d.fault(n, path, "must be one of %s, got %s", strings.Join(r.oneOf, ", "), describe(n))
 		return
 	case r.grpc && !slices.Contains(grpcNames[1:], s):
-		d.fault(n.Line, path, "must be a gRPC status name such as UNAVAILABLE, got %s", describe(n))
+		d.fault(n, path, "must be a gRPC status name such as UNAVAILABLE, got %s", describe(n))
 		return
 	case r.conditions && !slices.Contains(events, s):
 		if _, ok := parseTerm(s); !ok {
-			d.fault(n.Line, path, "must be connect, reset, timeout or an HTTP status such as 502, 500-599 or !501, got %s", describe(n))
+			d.fault(n, path, "must be connect, reset, timeout or an HTTP status such as 502, 500-599 or !501, got %s", describe(n))
 			return
 		}
 	}
@@ -106,9 +106,9 @@ func (d *decoder) integer(n *yaml.Node, p *int, path string, r rule) {
 	case !ok:
 		d.wrongType(n, path, "a whole number in plain digits, without a leading zero")
 	case float64(i) < r.min && r.max == 1e9:
-		d.fault(n.Line, path, "must be at least %v, got %s", r.min, describe(n))
+		d.fault(n, path, "must be at least %v, got %s", r.min, describe(n))
 	case float64(i) < r.min || float64(i) > r.max:
-		d.fault(n.Line, path, "must be between %v and %s, got %s", r.min, strconv.FormatFloat(r.max, 'f', -1, 64), describe(n))
+		d.fault(n, path, "must be between %v and %s, got %s", r.min, strconv.FormatFloat(r.max, 'f', -1, 64), describe(n))
 	default:
 		*p = i
 	}
@@ -135,9 +135,9 @@ func (d *decoder) number(n *yaml.Node, p *float64, path string, r rule) {
 	case err != nil || math.IsNaN(f) || math.IsInf(f, 0):
 		d.wrongType(n, path, "a number in plain digits")
 	case r.ratio && (f < 0 || f > 1):
-		d.fault(n.Line, path, "must be between 0 and 1, got %s", describe(n))
+		d.fault(n, path, "must be between 0 and 1, got %s", describe(n))
 	case !r.ratio && f < r.min:
-		d.fault(n.Line, path, "must be at least %v, got %s", r.min, describe(n))
+		d.fault(n, path, "must be at least %v, got %s", r.min, describe(n))
 	default:
 		*p = f + 0 // makes -0 a plain 0
 	}
@@ -151,20 +151,20 @@ func (d *decoder) duration(n *yaml.Node, p *time.Duration, path string, r rule) 
 	}
 	t, err := time.ParseDuration(n.Value)
 	switch {
-	case n.Value == "0":
-		d.fault(n.Line, path, "must be a duration with a unit such as 500ms, got 0; write 0s")
+	case strings.TrimLeft(n.Value, "+-") == "0":
+		d.fault(n, path, "must be a duration with a unit such as 500ms, got %s; write 0s", n.Value)
 	case err != nil && isNumber(n.Value):
-		d.fault(n.Line, path, "must be a duration with a unit such as 500ms, got %s", describe(n))
+		d.fault(n, path, "must be a duration with a unit such as 500ms, got %s", describe(n))
 	case err != nil && hasSpace(n.Value) && isDuration(strings.Join(strings.Fields(n.Value), "")):
-		d.fault(n.Line, path, "must be a duration without a space, such as %s, got %s", strings.Join(strings.Fields(n.Value), ""), describe(n))
+		d.fault(n, path, "must be a duration without a space, such as %s, got %s", strings.Join(strings.Fields(n.Value), ""), describe(n))
 	case err != nil && isDuration(strings.ToLower(n.Value)):
-		d.fault(n.Line, path, "must be a duration with a lower-case unit, such as %s, got %s", strings.ToLower(n.Value), describe(n))
+		d.fault(n, path, "must be a duration with a lower-case unit, such as %s, got %s", strings.ToLower(n.Value), describe(n))
 	case err != nil:
-		d.fault(n.Line, path, "must be a duration such as 500ms, 1.5s or 10m (units ns, us, ms, s, m, h), got %s", describe(n))
-	case t < 0:
-		d.fault(n.Line, path, "must not be negative, got %s", n.Value)
+		d.fault(n, path, "must be a duration such as 500ms, 1.5s or 10m (units ns, us, ms, s, m, h), got %s", describe(n))
+	case t < 0 || n.Value[0] == '-':
+		d.fault(n, path, "must not be negative, got %s", n.Value)
 	case t == 0 && r.positive:
-		d.fault(n.Line, path, "must be longer than 0s, got %s", n.Value)
+		d.fault(n, path, "must be longer than 0s, got %s", n.Value)
 	default:
 		*p = t
 	}
@@ -204,10 +204,10 @@ func (d *decoder) size(n *yaml.Node, p *int64, path string) {
 		switch {
 		case !ok:
 			d.wrongType(n, path, "a size that is a whole number with its unit, without a space, such as 64KiB")
-		case i < 0:
-			d.fault(n.Line, path, "must not be negative, got %s", n.Value)
+		case i < 0 || digits[0] == '-':
+			d.fault(n, path, "must not be negative, got %s", n.Value)
 		case int64(i) > math.MaxInt64/u.bytes:
-			d.fault(n.Line, path, "must be less than 8 EiB, got %s", n.Value)
+			d.fault(n, path, "must be less than 8 EiB, got %s", n.Value)
 		default:
 			*p = int64(i) * u.bytes
 		}
@@ -216,17 +216,19 @@ func (d *decoder) size(n *yaml.Node, p *int64, path string) {
 	d.wrongType(n, path, want)
 }
 
+// mostWindow is the largest window, in calls.
+const mostWindow = 100_000
+
 // window takes a number of calls or a duration.
 func (d *decoder) window(n *yaml.Node, p *Window, path string) {
-	const most = 100_000
 	if n.Kind != yaml.ScalarNode {
 		d.wrongType(n, path, "a number of calls such as 20 or a duration such as 30s")
 		return
 	}
 	if n.ShortTag() == "!!int" {
 		calls, ok := decimal(n.Value)
-		if !ok || calls < 1 || calls > most {
-			d.fault(n.Line, path, "must be a number of calls between 1 and %d, or a duration such as 30s, got %s", most, describe(n))
+		if !ok || calls < 1 || calls > mostWindow {
+			d.fault(n, path, "must be a number of calls between 1 and %d, or a duration such as 30s, got %s", mostWindow, describe(n))
 			return
 		}
 		*p = Window{Calls: calls}

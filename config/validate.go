@@ -64,14 +64,14 @@ func (d *decoder) checkBreaker(b *Rules, levels []string) {
 	if b.Backoff.Factor > 1 && b.Backoff.Max < b.Cooldown {
 		d.blame(levels, []string{"breaker.backoff.max", "breaker.cooldown", "breaker.backoff.factor"},
 			"backoff.max must be at least the cooldown, got a max of %s and a cooldown of %s",
-			formatDuration(b.Backoff.Max), formatDuration(b.Cooldown))
+			FormatDuration(b.Backoff.Max), FormatDuration(b.Cooldown))
 	}
 }
 
 func (d *decoder) checkPolicy(p *Policy, levels []string) {
 	if b := p.Retry.Backoff; b.Base > b.Max {
 		d.blame(levels, []string{"retry.backoff.base", "retry.backoff.max"},
-			"base must be at most max, got a base of %s and a max of %s", formatDuration(b.Base), formatDuration(b.Max))
+			"base must be at most max, got a base of %s and a max of %s", FormatDuration(b.Base), FormatDuration(b.Max))
 	}
 }
 
@@ -160,7 +160,7 @@ func (p *Policy) warnings(prefix string) []string {
 		w = append(w, prefix+"retry.on: is empty, so nothing is retried")
 	}
 	if p.Timeout > 0 && p.Timeout < time.Millisecond {
-		w = append(w, prefix+"timeout: "+formatDuration(p.Timeout)+" is hardly enough for any call")
+		w = append(w, prefix+"timeout: "+FormatDuration(p.Timeout)+" is hardly enough for any call")
 	}
 	for i, f := range p.Fallback {
 		if s := f.Static; s != nil && len(s.Body) > 0 && (s.Status == 204 || s.Status == 205 || s.Status == 304) {

@@ -53,7 +53,7 @@ func TestAdmin_KeepsPagesOut(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/", "/api/dependencies", "/api/dependencies/a", "/api/config", "/api/events", "/metrics", "/livez", "/readyz"} {
+	for _, path := range []string{"/", "/api/dependencies", "/api/dependencies/a", "/api/dependencies/a/advice", "/api/history", "/api/config", "/api/events", "/metrics", "/livez", "/readyz"} {
 		if r := s.admin(http.MethodPost, path); r.status != http.StatusMethodNotAllowed || !strings.Contains(r.header.Get("Allow"), "GET") {
 			t.Errorf("POST %s: %v, want 405", path, r)
 		}

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"os"
@@ -38,11 +39,17 @@ type outcome struct {
 // runCommand runs the sidecar to its end.
 func runCommand(t *testing.T, args []string, variables ...string) outcome {
 	t.Helper()
+	return runWithInput(t, "", args, variables...)
+}
+
+// runWithInput does so with a text on standard input.
+func runWithInput(t *testing.T, input string, args []string, variables ...string) outcome {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var out, complaints bytes.Buffer
 	cmd := command(ctx, args, variables...)
-	cmd.Stdout, cmd.Stderr = &out, &complaints
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &complaints
 	err := cmd.Run()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		t.Fatalf("sidecar %s: %v", strings.Join(args, " "), err)
@@ -71,7 +78,14 @@ func TestCommand_Validate(t *testing.T) {
 	bad := file(t, "bad.yaml", "dependencies:\n  - {name: a, listen: 127.0.0.1:7001, upstream: http://a.test, timout: 1s}\n"+
 		"  - {name: b, listen: 127.0.0.1:7001, upstream: ftp://b.test}\n  - {name: A, listen: 127.0.0.1:7003, upstream: http://c.test, timeout: 5}\n")
 	r := runCommand(t, []string{"validate", bad})
-	lines := strings.Split(strings.TrimSpace(r.err), "\n")
+	var lines, excerpts []string
+	for line := range strings.SplitSeq(strings.TrimSpace(r.err), "\n") {
+		if strings.HasPrefix(line, bad) {
+			lines = append(lines, line)
+			continue
+		}
+		excerpts = append(excerpts, line)
+	}
 	want := []string{"2: dependencies[0].timout:", "3: dependencies[1].listen:", "3: dependencies[1].upstream:", "4: dependencies[2].name:", "4: dependencies[2].timeout:"}
 	if r.code != 1 || r.out != "" || len(lines) != len(want) {
 		t.Fatalf("validate of a bad file: %+v, want %d faults", r, len(want))
@@ -81,13 +95,82 @@ func TestCommand_Validate(t *testing.T) {
 			t.Errorf("the faults lack %q:\n%s", w, r.err)
 		}
 	}
+	// Under each fault its line, and a caret under the key or value.
+	if len(excerpts) != 2*len(want) || excerpts[0] != "    2 |   - {name: a, listen: 127.0.0.1:7001, upstream: http://a.test, timout: 1s}" ||
+		excerpts[1] != "      |                                                                ^" || strings.Contains(r.err, "\x1b") {
+		t.Errorf("the excerpts are\n%s", strings.Join(excerpts, "\n"))
+	}
 	if r := runCommand(t, []string{"validate", bad + ".missing"}); r.code != 1 || !strings.Contains(r.err, bad+".missing") {
 		t.Errorf("validate of no file: %+v", r)
 	}
-	for _, args := range [][]string{{"validate"}, {"nonsense"}, {"run", "--nonsense"}, {"run", "surplus"}} {
-		if r := runCommand(t, args); r.code == 0 || r.err == "" {
-			t.Errorf("sidecar %s: %+v, want a complaint", strings.Join(args, " "), r)
+	for _, args := range [][]string{
+		{"validate"}, {"validate", good, bad}, {"validate", "--color", "pink", good}, {"validate", "-o", "xml", good},
+		{"nonsense"}, {"run", "--nonsense"}, {"run", "surplus"}, {"status", "a", "b"},
+	} {
+		if r := runCommand(t, args); r.code != 2 || r.out != "" || !strings.Contains(r.err, "--help`") {
+			t.Errorf("sidecar %s: %+v, want a complaint and exit code 2", strings.Join(args, " "), r)
 		}
+	}
+}
+
+// TestCommand_ValidateForPrograms: -o json on standard output, whatever the
+// outcome; - reads standard input.
+func TestCommand_ValidateForPrograms(t *testing.T) {
+	t.Parallel()
+	type fault struct {
+		File, Key, Message string
+		Line, Column       int
+	}
+	var verdict struct {
+		File         string
+		Valid        bool
+		Dependencies int
+		Faults       []fault
+		Warnings     []string
+	}
+	for _, c := range []struct {
+		text  string
+		code  int
+		valid bool
+		want  fault
+		warns int
+	}{
+		{text: "dependencies: []\n", valid: true, warns: 1},
+		{text: "dependencies:\n  - {listen: 1, name: ü, upstream: http://me:s3cret@a.test}\n", code: 1,
+			want: fault{File: "<stdin>", Key: "dependencies[0].listen", Message: "must be a text, got 1; put it in quotes", Line: 2, Column: 14}},
+		{text: "", code: 1, want: fault{File: "<stdin>", Message: "the file is empty; it needs at least dependencies (write {} for a sidecar without any)"}},
+	} {
+		r := runWithInput(t, c.text, []string{"validate", "-o", "json", "-"})
+		verdict.Faults, verdict.Warnings = nil, nil
+		if err := json.Unmarshal([]byte(r.out), &verdict); err != nil || r.code != c.code || r.err != "" {
+			t.Fatalf("%v: %+v", err, r)
+		}
+		if verdict.Valid != c.valid || verdict.File != "<stdin>" || len(verdict.Warnings) != c.warns || verdict.Faults == nil {
+			t.Errorf("the verdict is %s", r.out)
+		}
+		if !c.valid && (len(verdict.Faults) != 1 || verdict.Faults[0] != c.want) {
+			t.Errorf("the faults are %+v, want %+v", verdict.Faults, c.want)
+		}
+	}
+	r := runWithInput(t, "dependencies: []\n", []string{"validate", "-"})
+	if r.code != 0 || r.out != "<stdin>: valid, 0 dependencies\n" || r.err != "warning: dependencies: none is configured, so nothing is forwarded\n" {
+		t.Errorf("validate -: %+v", r)
+	}
+}
+
+// TestCommand_Schema: one JSON object that editors understand.
+func TestCommand_Schema(t *testing.T) {
+	t.Parallel()
+	r := runCommand(t, []string{"schema"})
+	var schema struct {
+		Schema     string `json:"$schema"`
+		Properties map[string]any
+	}
+	if err := json.Unmarshal([]byte(r.out), &schema); err != nil || r.code != 0 || r.err != "" {
+		t.Fatalf("%v: %+v", err, r)
+	}
+	if schema.Schema != "https://json-schema.org/draft/2020-12/schema" || schema.Properties["dependencies"] == nil {
+		t.Errorf("the schema is of %q and begins %.200s", schema.Schema, r.out)
 	}
 }
 

@@ -75,13 +75,21 @@ func TestContainer_ReadOnlyAndNobody(t *testing.T) {
 // there is, and returns the file that takes the numbers of its processes.
 func cgroup(t *testing.T, limit int) string {
 	t.Helper()
-	for mount, file := range map[string]string{"/sys/fs/cgroup/memory": "memory.limit_in_bytes", "/sys/fs/cgroup": "memory.max"} {
-		dir := filepath.Join(mount, fmt.Sprintf("sidecar-test-%d-%d", os.Getpid(), portsGiven.Add(1)))
+	for _, version := range []struct{ mount, file string }{
+		{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, {"/sys/fs/cgroup", "memory.max"},
+	} {
+		dir := filepath.Join(version.mount, fmt.Sprintf("sidecar-test-%d-%d", os.Getpid(), portsGiven.Add(1)))
 		if os.Mkdir(dir, 0o755) != nil {
 			continue
 		}
+		file, err := os.OpenFile(filepath.Join(dir, version.file), os.O_WRONLY, 0) // the kernel made it
+		if err != nil {
+			_ = os.Remove(dir)
+			continue
+		}
 		t.Cleanup(func() { poll(patience, func() bool { return os.Remove(dir) == nil }) }) // once its process is gone
-		if os.WriteFile(filepath.Join(dir, file), []byte(strconv.Itoa(limit)), 0o600) == nil {
+		_, err = file.WriteString(strconv.Itoa(limit))
+		if file.Close(); err == nil {
 			return filepath.Join(dir, "cgroup.procs")
 		}
 	}

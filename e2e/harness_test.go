@@ -87,6 +87,7 @@ type sidecar struct {
 	upstreams []*upstream
 	client    *http.Client // for ordinary calls
 	scraper   *http.Client // a new connection for every question to admin and metrics
+	words     []string     // before the command line that runs it
 	cmd       *exec.Cmd
 	output    output
 	exited    chan struct{}
@@ -130,11 +131,11 @@ func launchBy(t *testing.T, words []string, yaml string, upstreams ...*upstream)
 	t.Helper()
 	s := &sidecar{
 		path:      filepath.Join(t.TempDir(), "sidecar.yaml"),
+		words:     words,
 		addresses: map[string]string{},
 		upstreams: upstreams,
 		client:    newClient(),
 		scraper:   &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}},
-		exited:    make(chan struct{}),
 	}
 	for i, u := range upstreams {
 		s.addresses[fmt.Sprintf("U%d", i+1)] = u.addr
@@ -143,17 +144,11 @@ func launchBy(t *testing.T, words []string, yaml string, upstreams ...*upstream)
 		s.addresses["U"] = upstreams[0].addr
 	}
 	s.write(t, yaml)
-	line := slices.Concat(words, []string{binary, "run", "--config", s.path})
-	s.cmd = exec.Command(line[0], line[1:]...)
-	s.cmd.Env = environment()
-	s.cmd.Stderr = &s.output
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		s.err = s.cmd.Wait()
-		close(s.exited)
-	}()
+	s.run(t)
+	t.Cleanup(func() { // the last resort, where the test ended before it could be stopped
+		_ = s.cmd.Process.Kill()
+		<-s.exited
+	})
 	return s
 }
 

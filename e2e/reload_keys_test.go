@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -27,6 +28,10 @@ var processChanges = map[string]processChange{
 	"admin.pprof": {"admin: {listen: $ADMIN}", "admin: {listen: $ADMIN, pprof: true}", func(_ *testing.T, s *sidecar) string {
 		return fmt.Sprint(s.get("ADMIN", "/debug/pprof/cmdline").status)
 	}, "404", "200"},
+	"admin.drills": {"admin: {listen: $ADMIN}", "admin: {listen: $ADMIN, drills: true}", func(t *testing.T, s *sidecar) string {
+		order := strings.NewReader(`{"refuse":true,"for":"1ms"}`)
+		return fmt.Sprint(s.do(t.Context(), http.MethodPost, "ADMIN", "/api/dependencies/a/drill", order).status)
+	}, "403", "200"},
 	"log.level":           {"log: {level: warn, access: all}", "log: {level: error, access: all}", logged("/fails"), "json", "nothing"},
 	"log.access":          {"log: {access: degraded}", "log: {access: all}", logged("/"), "nothing", "json"},
 	"log.format":          {"log: {format: json, access: all}", "log: {format: console, access: all}", logged("/"), "json", "console"},
@@ -45,6 +50,7 @@ var processChanges = map[string]processChange{
 	}, "200", "422"},
 	"cache.max_bytes":        {"cache: {max_bytes: 64MiB, max_object_bytes: 50KiB}", "cache: {max_bytes: 50KiB, max_object_bytes: 50KiB}", stored, "20 of 20", "at most 5 of 20"},
 	"cache.max_object_bytes": {"cache: {max_object_bytes: 1MiB}", "cache: {max_object_bytes: 1KiB}", stored, "20 of 20", "at most 5 of 20"},
+	"cache.dir":              {"cache: {dir: copies}", "cache: {dir: \"\"}", writesCopies, "files", "no files"},
 }
 
 // processKeys is a configuration with a line of its own.
@@ -127,6 +133,19 @@ func stored(t *testing.T, s *sidecar) string {
 		return fmt.Sprintf("%v of 20", kept)
 	}
 	return "at most 5 of 20"
+}
+
+// writesCopies tells whether copies are written beside the configuration.
+func writesCopies(t *testing.T, s *sidecar) string {
+	stored(t, s)
+	said := "no files"
+	poll(3*time.Second, func() bool {
+		if files, _ := filepath.Glob(filepath.Join(filepath.Dir(s.path), "copies", "*.copy")); len(files) > 0 {
+			said = "files"
+		}
+		return said == "files"
+	})
+	return said
 }
 
 // TestReload_ProcessKeys: every key of the process takes hold at a reload, and

@@ -134,6 +134,12 @@ type state struct {
 		OldestWait    float64 `json:"oldest_wait_seconds"`
 	}
 	Requests struct{ OK, Failed, Fallback, Rejected, Canceled int }
+	Cache    struct {
+		Entries int
+		Bytes   int64
+		Share   int64    `json:"share_bytes"`
+		Oldest  *float64 `json:"oldest_seconds"`
+	}
 }
 
 // api asks the admin API for one dependency.
@@ -203,23 +209,25 @@ func (s *sidecar) usage() (usage, error) {
 	}, nil
 }
 
-// settled returns the usage once it has stopped changing.
+// settled returns the usage once it has stopped changing. A scrape counts its
+// own goroutines, on a busy machine a few more or less each time: the most that
+// is seen counts.
 func (s *sidecar) settled(t *testing.T) usage {
 	t.Helper()
-	var last usage
+	const few = 3
+	var most usage
 	same := 0
 	if !poll(patience, func() bool {
 		now, err := s.usage()
-		if err != nil || now != last {
-			same = 0
+		if err != nil || now.goroutines > most.goroutines || now.goroutines < most.goroutines-few || now.files != most.files {
+			same, most = 0, now
 		}
-		last = now
 		same++
 		return same == 4
 	}) {
-		t.Fatalf("the sidecar does not settle: %+v", last)
+		t.Fatalf("the sidecar does not settle: %+v", most)
 	}
-	return last
+	return most
 }
 
 // checkLeaks waits until the process holds no more than at its start.

@@ -126,7 +126,7 @@ dependencies:
 		r = runCommand(t, []string{"run", "-c", file(t, "bad.yaml", bad)})
 		wantNoSecret(t, "sidecar run", r.out+r.err)
 	}
-	for _, path := range []string{"/", "/api/dependencies", "/api/dependencies/a", "/api/config", "/metrics"} {
+	for _, path := range []string{"/", "/api/dependencies", "/api/dependencies/a", "/api/dependencies/a/advice", "/api/history", "/api/config", "/metrics"} {
 		r := s.admin(http.MethodGet, path)
 		if r.status != http.StatusOK || r.body == "" {
 			t.Errorf("GET %s: %v", path, r)

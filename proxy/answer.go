@@ -103,6 +103,9 @@ func (c *call) retryAfter(t trouble) string {
 
 // proxyStatus is the value of Proxy-Status, RFC 9209.
 func (t trouble) proxyStatus() string {
+	if t.drill {
+		return drillStatus
+	}
 	if t.why == ReasonStatus {
 		return fmt.Sprintf("sidecar; received-status=%d; details=%q", t.status, t.why)
 	}
@@ -128,7 +131,7 @@ func bodyAllowed(status int) bool {
 func modifyResponse(res *http.Response) error {
 	c := callOf(res.Request.Context())
 	if c.failure == ReasonStatus {
-		t := badStatus(res.StatusCode)
+		t := c.marked(badStatus(res.StatusCode))
 		if f := c.fallback(t); f != nil {
 			return errDegraded{t, f}
 		}

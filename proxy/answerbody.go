@@ -23,6 +23,10 @@ func (a *attempt) judgeHeaders(req *http.Request, res *http.Response) (*http.Res
 	res.Body = b
 	code, ended := grpcStatus(res.Header)
 	grpc := isGRPC(res.Header)
+	if !grpc {
+		code = 0
+	}
+	a.said(res.StatusCode, code)
 	switch {
 	case a.c.policy.Failure(res.StatusCode), grpc && ended && a.c.policy.failsGRPC(code):
 		b.result = Result(ReasonStatus)
@@ -103,14 +107,27 @@ func (b *answerBody) Read(p []byte) (int, error) {
 func (b *answerBody) complete() {
 	b.idle.stop()
 	cleanTrailer(b.res.Trailer)
-	if code, said := grpcStatus(b.res.Trailer); b.grpc && (b.a.c.policy.failsGRPC(code) || !said && b.a.c.policy.failsGRPC(grpcUnknown)) {
-		b.result = Result(ReasonStatus)
-		b.a.c.conclude(OutcomeFailed, ReasonStatus)
-		b.a.judge(breaker.Failure)
+	if b.grpc {
+		b.judgeTrailers()
 	}
 	b.a.judge(breaker.Success)
 	b.a.finish(b.result)
 	b.tee.Commit()
+}
+
+// judgeTrailers judges a gRPC answer by the status in its trailers; a missing
+// one counts as UNKNOWN.
+func (b *answerBody) judgeTrailers() {
+	code, said := grpcStatus(b.res.Trailer)
+	if !said {
+		code = grpcUnknown
+	}
+	b.a.said(b.res.StatusCode, code)
+	if b.a.c.policy.failsGRPC(code) {
+		b.result = Result(ReasonStatus)
+		b.a.c.conclude(OutcomeFailed, ReasonStatus)
+		b.a.judge(breaker.Failure)
+	}
 }
 
 // failsGRPC reports whether a gRPC status is a failure.

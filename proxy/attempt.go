@@ -25,6 +25,13 @@ type attempt struct {
 	cancel context.CancelCauseFunc
 	ticket stale.Ticket // under which the answer may be kept
 
+	drill    *drill // that it met, or nil
+	withheld bool   // by the drill: nothing went to the upstream
+	delayed  struct {
+		by  time.Duration // that the drill added, before the request was sent
+		cut bool          // the attempt did not outlast it
+	}
+
 	conn   net.Conn // the connection it was sent on; nil if it got none
 	reused bool
 	wrote  atomic.Bool // the request's headers have been written on it
@@ -34,6 +41,8 @@ type attempt struct {
 	timer    *time.Timer // attempt_timeout; for a probe, then the wait for its body
 	sent     time.Time   // when the request body was sent; zero before
 	headers  time.Duration
+	status   int           // of the response; 0 before
+	code     int           // gRPC's status of the response
 	answered bool          // the wait for headers is over
 	wait     time.Duration // for the headers, from sent on; 0 if they were not waited for
 	judged   bool
@@ -91,9 +100,18 @@ func (a *attempt) bodySent() {
 		return
 	}
 	a.sent = time.Now()
-	if t := a.c.policy.AttemptTimeout; t > 0 && (t < a.c.policy.Timeout || a.c.policy.Timeout <= 0) {
-		a.timer = time.AfterFunc(t, func() { a.cancel(errAttempt) })
+	if t := a.attemptTimeout(); t > 0 {
+		a.timer = time.AfterFunc(t-a.delayed.by, func() { a.cancel(errAttempt) })
 	}
+}
+
+// attemptTimeout is the policy's; 0 for none, also where the call's own timeout
+// comes no later.
+func (a *attempt) attemptTimeout() time.Duration {
+	if p := a.c.policy; p.AttemptTimeout < p.Timeout || p.Timeout <= 0 {
+		return p.AttemptTimeout
+	}
+	return 0
 }
 
 // headersDone ends the wait for response headers.
@@ -107,8 +125,9 @@ func (a *attempt) headersDone() {
 	}
 	a.answered = true
 	a.headers = now.Sub(a.start)
+	a.wait = a.delayed.by
 	if !a.sent.IsZero() {
-		a.wait = now.Sub(a.sent)
+		a.wait += now.Sub(a.sent)
 	}
 }
 
@@ -126,6 +145,13 @@ func (a *attempt) judge(o breaker.Outcome) {
 	a.c.shadow.hear(o, wait)
 }
 
+// said notes what the response says of itself.
+func (a *attempt) said(status, code int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.status, a.code = status, code
+}
+
 // finish ends the attempt and tells the observer its result, once.
 func (a *attempt) finish(r Result) {
 	a.mu.Lock()
@@ -137,13 +163,19 @@ func (a *attempt) finish(r Result) {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
-	headers := a.headers
+	told := Attempt{
+		Dependency: a.c.d.name, Result: r, Retry: a.retry,
+		Headers: a.headers, Status: a.status, GRPC: a.code, Withheld: a.withheld,
+	}
 	a.mu.Unlock()
 	if a.body != nil {
 		_ = a.body.Close()
 	}
 	a.cancel(errCallEnded)
-	a.c.d.observer.AttemptDone(Attempt{Dependency: a.c.d.name, Result: r, Retry: a.retry, Headers: headers})
+	if a.drill != nil {
+		told.Drill = a.drill.Fault
+	}
+	a.c.d.observer.AttemptDone(told)
 }
 
 // fail ends an attempt that brought no response.

@@ -69,6 +69,7 @@ type call struct {
 	stream  bool
 	grpc    bool        // the answer is gRPC's
 	shadow  *shadowCall // nil without a proposal
+	drilled *drill      // that an attempt met, or nil
 
 	mu        sync.Mutex // guards everything below
 	permit    breaker.Permit
@@ -122,6 +123,7 @@ func (c *call) commit(cutOff bool) {
 	c.mu.Lock()
 	c.committed = true
 	c.mu.Unlock()
+	c.markDrill()
 	if cutOff && c.r.ProtoMajor == 1 {
 		c.w.Header().Set("Connection", "close")
 	}
@@ -163,13 +165,17 @@ func (c *call) end() {
 	if c.grpc && c.policy.Timeout > 0 && duration > c.policy.Timeout {
 		c.stream = true // HTTP cannot tell a gRPC stream from a call; its life does
 	}
-	c.d.observer.CallDone(Call{
+	done := Call{
 		Dependency: c.d.name, Method: c.r.Method, Path: c.path,
 		Status: c.status, Outcome: c.outcome, Reason: c.reason,
 		Refused: c.refused, Source: c.source, Age: c.age,
 		Attempts: c.tries, Denied: c.denied, Waited: c.waited,
 		Duration: duration, Stream: c.stream,
-	})
+	}
+	if c.drilled != nil {
+		done.Drill = c.drilled.String()
+	}
+	c.d.observer.CallDone(done)
 }
 
 // breakOff notes that an answer ended too early. One that nobody has seen yet,

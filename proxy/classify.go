@@ -81,6 +81,7 @@ type trouble struct {
 	proxy   string // the parameters of Proxy-Status, RFC 9209 §2.3
 	detail  string // for people; says what happened and never where
 	refused bool
+	drill   bool // a drill made it, not the upstream
 }
 
 // refused tells why a call was not let through to the upstream.
@@ -198,7 +199,7 @@ func (c *call) whyEnded(err error) trouble {
 		// ReverseProxy refused the request before any attempt.
 		return *badRequest(http.StatusBadRequest, "The request asks for an upgrade to a protocol whose name is not valid.")
 	default:
-		return failed(c.failure, err)
+		return c.marked(failed(c.failure, err))
 	}
 }
 

@@ -33,6 +33,7 @@ type Dependency struct {
 	breaker              *breaker.Breaker
 	bulkhead             *bulkhead.Bulkhead
 	budget               *retry.Budget
+	drills               drills
 	reverse, reverseGRPC httputil.ReverseProxy
 
 	mu      sync.Mutex // serialises Update and Close
@@ -61,6 +62,7 @@ func New(name string, s *Settings, store *stale.Store, o Observer) *Dependency {
 	d.breaker = breaker.New(time.Now(), s.Breaker, d.breakerChanged)
 	d.bulkhead = bulkhead.New(s.Bulkhead)
 	d.budget = retry.NewBudget(s.Retry.Budget)
+	d.drills.prepare(func(c DrillChange) { o.DrillChanged(name, c) })
 	reverse := httputil.ReverseProxy{
 		Rewrite:        rewrite,
 		Transport:      roundTripperFunc(attempts),
@@ -91,9 +93,9 @@ func (d *Dependency) runs(s *Settings) *runtime {
 
 // Update gives the dependency new settings, for the calls that arrive from now
 // on. Limits and thresholds take hold in place; a changed upstream gets a new
-// connection pool, a fresh breaker and none of the old one's copies. Changed
-// authorities end the trust in connections made before: a new pool, and nothing
-// else. Calls in flight end under the settings they began with.
+// connection pool, a fresh breaker, none of the old one's copies and no drill.
+// Changed authorities end the trust in connections made before: a new pool, and
+// nothing else. Calls in flight end under the settings they began with.
 func (d *Dependency) Update(s *Settings) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -114,6 +116,7 @@ func (d *Dependency) Update(s *Settings) {
 	d.bulkhead.SetPolicy(now, s.Bulkhead)
 	d.budget.SetPolicy(s.Retry.Budget)
 	if moved {
+		d.drills.stop(DrillMoved)
 		d.breaker.Reset(now)
 		old.shelf.Close()
 	}
@@ -122,11 +125,12 @@ func (d *Dependency) Update(s *Settings) {
 	}
 }
 
-// Close lets idle connections go, and the copies. Calls still in flight keep
-// their connections to their end.
+// Close ends a drill and lets idle connections go, and the copies. Calls still
+// in flight keep their connections to their end.
 func (d *Dependency) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.drills.stop(DrillShutdown)
 	now := d.current.Load()
 	now.pool.retire()
 	now.shelf.Close()
@@ -174,7 +178,9 @@ type Snapshot struct {
 	Breaker  breaker.Snapshot
 	Bulkhead bulkhead.Snapshot
 	Copies   stale.ShelfSnapshot
+	InFlight int             // calls that have not ended, waiting ones included
 	Shadow   *ShadowSnapshot // nil without a proposal
+	Drill    *DrillSnapshot  // nil while none runs
 }
 
 // Snapshot reads the dependency's state. What follows from the clock, such as
@@ -190,7 +196,9 @@ func (d *Dependency) Snapshot() Snapshot {
 		Breaker:  b,
 		Bulkhead: d.bulkhead.Snapshot(now),
 		Copies:   run.shelf.Snapshot(now),
+		InFlight: d.InFlight(),
 		Shadow:   run.shadow.snapshot(now),
+		Drill:    d.drills.snapshot(now),
 	}
 }
 

@@ -39,13 +39,23 @@
 // and hear its outcome. They refuse nobody and change nothing of the path above;
 // [ShadowSnapshot] tells what they would have done.
 //
+// # Drills
+//
+// A [Drill] stands between the bulkhead and the transport and injects a fault
+// into a share of the attempts. An error or a refused connection takes the
+// upstream's place; latency is added before the attempt goes on, and keeps it
+// back for good where attempt_timeout, the deadline or the caller does not
+// outlast it. Everything behind that is the real thing: verdicts, retries and
+// fallbacks. The answer says in Sidecar-Drill that a drill touched its call. A
+// drill ends with its time, a changed upstream, or the process.
+//
 // # What the upstream sees
 //
 // The caller's target byte for byte after the upstream's own path, the
 // caller's headers without the hop-by-hop ones, and each request as often as
-// attempts are counted: the re-sending that net/http's Transport does on its
-// own is switched off in HTTP/1.1 and counted in HTTP/2. One thing is still
-// done silently, since the upstream cannot see it: a request of which no byte
-// was written, because a kept-alive connection had died, goes to the next
-// connection.
+// attempts are counted, but for those that a drill withheld: the re-sending
+// that net/http's Transport does on its own is switched off in HTTP/1.1 and
+// counted in HTTP/2. One thing is still done silently, since the upstream
+// cannot see it: a request of which no byte was written, because a kept-alive
+// connection had died, goes to the next connection.
 package proxy

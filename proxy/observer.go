@@ -14,13 +14,15 @@ type Observer interface {
 	// CallDone hears of every call exactly once, whatever its end.
 	CallDone(Call)
 	// AttemptDone hears of every request that the upstream could have seen,
-	// once its end is known.
+	// and of every one that a drill kept from it, once its end is known.
 	AttemptDone(Attempt)
 	// BreakerChanged hears of every change of a breaker's state.
 	BreakerChanged(dependency string, t breaker.Transition)
 	// ShadowChanged hears of every change of a proposed breaker's state, which
 	// refuses nobody.
 	ShadowChanged(dependency string, t breaker.Transition)
+	// DrillChanged hears of the beginning and the end of every drill.
+	DrillChanged(dependency string, c DrillChange)
 }
 
 // Outcome is how a call ended for its caller.
@@ -105,11 +107,12 @@ type Call struct {
 	Refused    bool          // the sidecar refused before anything was sent; Reason is one of Refusals
 	Source     Source        // the fallback that answered, or empty
 	Age        time.Duration // of the stale copy that answered
-	Attempts   int           // requests that the upstream could have seen
+	Attempts   int           // requests that the upstream could have seen, or that a drill kept from it
 	Denied     Denial        // the first retry that was wanted and not made, or empty
 	Waited     time.Duration // in the bulkhead's queue; 0 if the call did not wait
 	Duration   time.Duration // from arrival to the last byte
 	Stream     bool          // an event stream or an upgraded connection
+	Drill      string        // that an attempt met, such as "latency 8s", or empty
 }
 
 // Result is how an attempt ended: success, canceled, or one of [Failures].
@@ -127,10 +130,15 @@ var Results = []Result{
 	Result(ReasonTimeout), Result(ReasonProtocol), ResultCanceled,
 }
 
-// Attempt is one request that the upstream could have seen, told at its end.
+// Attempt is one request that the upstream could have seen, or that a drill
+// kept from it, told at its end.
 type Attempt struct {
 	Dependency string
 	Result     Result
 	Retry      bool          // not the call's first attempt
 	Headers    time.Duration // from its start to the response headers, or to its end without any
+	Status     int           // of the response; 0 without one
+	GRPC       int           // gRPC's status of the response; 0 for OK, and for what is not gRPC
+	Drill      Fault         // that it met, or empty
+	Withheld   bool          // by the drill: nothing went to the upstream
 }

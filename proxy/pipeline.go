@@ -15,7 +15,7 @@ import (
 //	breaker > bulkhead > deadline > retry > transport, else fallback
 //
 // The retry stage is [attempts], the transport of the ReverseProxy that the
-// last line enters. Whatever goes wrong on the way, there or here, ends in
+// last line enters; a drill, while one runs, stands before the true transport. Whatever goes wrong on the way, there or here, ends in
 // [call.degrade], the one fallback path.
 func (d *Dependency) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := d.begin(w, r)

@@ -66,6 +66,9 @@ func newPool(s *Settings) *pool {
 		dialer: newDialer(s.TLS), ages: isName(s.Upstream),
 	}
 	p.current.Store(p.newTransports())
+	if p.RoundTripper = s.Transport; p.RoundTripper != nil {
+		return p
+	}
 	p.RoundTripper = roundTripperFunc(func(r *http.Request) (*http.Response, error) {
 		t, http2 := p.pick(r)
 		if !http2 {

@@ -53,8 +53,9 @@ func attempts(req *http.Request) (*http.Response, error) {
 // attempt makes one request that the upstream could see and judges its
 // headers. why is empty for a success.
 func (c *call) attempt(req *http.Request) (a *attempt, res *http.Response, why Reason, err error) {
-	for {
-		a = c.newAttempt()
+	a = c.newAttempt()
+	res, err = a.meetDrill(req)
+	for res == nil && err == nil {
 		res, err = a.send(req)
 		if err == nil || !a.reused || !a.unsent() || !c.replay.rewind() || a.ctx.Err() != nil {
 			break
@@ -62,6 +63,9 @@ func (c *call) attempt(req *http.Request) (a *attempt, res *http.Response, why R
 		// A kept-alive connection had died before a byte was written: the
 		// upstream saw nothing, so this was no attempt. The next connection.
 		a.cancel(errCallEnded)
+		drill, delayed := a.drill, a.delayed
+		a, err = c.newAttempt(), nil
+		a.drill, a.delayed = drill, delayed
 	}
 	c.tries++
 	if err == nil {

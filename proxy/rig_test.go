@@ -98,8 +98,14 @@ func (r *rig) nothingLeft() {
 	if len(r.attempts) != tries {
 		r.Errorf("AttemptDone %d times for %d attempts", len(r.attempts), tries)
 	}
-	if seen := r.up.count() - r.up.unseen; seen != tries {
-		r.Errorf("the upstream saw %d requests, %d attempts were counted", seen, tries)
+	withheld := 0
+	for _, a := range r.attempts {
+		if a.Withheld {
+			withheld++
+		}
+	}
+	if seen := r.up.count() - r.up.unseen; seen != tries-withheld {
+		r.Errorf("the upstream saw %d requests, %d attempts were counted and %d withheld", seen, tries, withheld)
 	}
 }
 
@@ -184,6 +190,7 @@ type recorder struct {
 	attempts []Attempt
 	changes  []breaker.Transition
 	shadows  []breaker.Transition
+	drills   []DrillChange
 }
 
 func (o *recorder) CallDone(c Call) {
@@ -208,6 +215,12 @@ func (o *recorder) ShadowChanged(_ string, t breaker.Transition) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.shadows = append(o.shadows, t)
+}
+
+func (o *recorder) DrillChanged(_ string, c DrillChange) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.drills = append(o.drills, c)
 }
 
 // lastCall is the call that ended last.

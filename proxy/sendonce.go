@@ -49,3 +49,6 @@ type emptyBody struct{}
 
 func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 func (emptyBody) Close() error             { return nil }
+
+// WriteTo saves the Transport a buffer of 32 KiB for every request.
+func (emptyBody) WriteTo(io.Writer) (int64, error) { return 0, nil }

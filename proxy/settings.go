@@ -18,7 +18,8 @@ type Settings struct {
 	Upstream     *url.URL // absolute; userinfo is sent as Basic authorization
 	PreserveHost bool     // send the caller's Host instead of the upstream's
 	Protocol     Protocol
-	TLS          *Certificates // for https upstreams; nil for the system's roots
+	TLS          *Certificates     // for https upstreams; nil for the system's roots
+	Transport    http.RoundTripper // sends the attempts; nil for connections of the dependency's own
 	Breaker      breaker.Policy
 	Bulkhead     bulkhead.Policy
 	Shadow       *Shadow // proposed settings, judged beside the live ones; nil = none

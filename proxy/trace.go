@@ -57,10 +57,10 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 }
 
 // unsent reports whether provably no byte of this attempt reached a
-// connection.
+// connection. What a drill held up for too long would have been sent.
 func (a *attempt) unsent() bool {
 	if a.conn == nil {
-		return true
+		return !a.delayed.cut
 	}
 	written, known := writtenOn(a.conn)
 	return known && written == a.before

@@ -91,7 +91,7 @@ func (d *Disk) open() error {
 	foreign := 0
 	for _, f := range files {
 		switch name := f.Name(); {
-		case name == "key", name == "lock":
+		case name == "key", name == "lock", name == "key.new":
 		case !ourFile.MatchString(name):
 			foreign++
 		case strings.HasSuffix(name, ".new"): // the last process ended while it wrote
@@ -257,6 +257,17 @@ func (d *Disk) Discard() {
 func (d *Disk) close() {
 	close(d.stop)
 	<-d.done
+	_ = d.lock.Unlock()
+}
+
+// leave writes no more, empties the directory and gives it free.
+func (d *Disk) leave() {
+	d.mu.Lock()
+	clear(d.dirty)
+	d.mu.Unlock()
+	close(d.stop)
+	<-d.done
+	d.empty()
 	_ = d.lock.Unlock()
 }
 

@@ -29,8 +29,10 @@ const (
 const future = time.Minute
 
 var (
-	errTorn   = errors.New("torn or altered")
-	errFuture = errors.New("from the future; set the clock right")
+	errTorn    = errors.New("torn or altered")
+	errFuture  = errors.New("from the future; set the clock right")
+	errMoved   = errors.New("under the name of another copy")
+	errForeign = errors.New("not a regular file")
 )
 
 // description is all of a copy but its body, and whose it is.

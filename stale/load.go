@@ -18,9 +18,7 @@ import (
 func (s *Store) UseDisk(d *Disk) {
 	shelves := s.all()
 	if before := s.disk.Load(); before != nil {
-		before.empty()
-		before.close()
-		before.empty()
+		before.leave()
 	}
 	if d != nil {
 		if len(shelves) == 0 {
@@ -99,9 +97,12 @@ var errUnwanted = errors.New("nobody wants it")
 
 // readFile brings one copy back.
 func (s *Store) readFile(d *Disk, path string) error {
-	info, err := os.Stat(path)
+	info, err := os.Lstat(path)
 	if err != nil {
 		return errUnwanted // dropped meanwhile
+	}
+	if !info.Mode().IsRegular() {
+		return errForeign // reading a pipe might never end
 	}
 	if info.Size() > int64(prefixSize)+mostMeta+s.maxObject.Load() {
 		return errUnwanted // max_object_bytes has become smaller
@@ -114,8 +115,11 @@ func (s *Store) readFile(d *Disk, path string) error {
 	if err != nil {
 		return err
 	}
+	if fileName(d.secret, about.Dependency, c.target, c.key) != filepath.Base(path) {
+		return errMoved
+	}
 	shelf := s.find(about.Dependency, about.Upstream)
-	if shelf == nil || fileName(d.secret, shelf.name, c.target, c.key) != filepath.Base(path) {
+	if shelf == nil || int64(len(c.body)) > s.maxObject.Load() {
 		return errUnwanted
 	}
 	return shelf.restore(c)

@@ -1,6 +1,7 @@
 package stale
 
 import (
+	"bytes"
 	"net/http"
 	"time"
 )
@@ -81,8 +82,19 @@ func (r *Recording) Write(p []byte) {
 	case int64(len(r.copied.body)+len(p)) > r.limit:
 		r.forget(SkipTooLarge)
 	default:
-		r.copied.body = append(r.copied.body, p...)
+		r.copied.body = append(r.roomFor(len(p)), p...)
 	}
+}
+
+// roomFor returns the body with room for more bytes. A body of unknown length
+// doubles its room: append would grow a large one in small steps, and leave
+// several times its size behind.
+func (r *Recording) roomFor(n int) []byte {
+	body := r.copied.body
+	if len(body)+n <= cap(body) {
+		return body
+	}
+	return append(make([]byte, 0, min(int64(max(2*cap(body), len(body)+n)), r.limit)), body...)
 }
 
 // Commit keeps the answer, now that it has come to a clean end.
@@ -92,6 +104,9 @@ func (r *Recording) Commit() {
 	}
 	copied := r.copied
 	r.copied = nil
+	if len(copied.body) < cap(copied.body)*7/8 {
+		copied.body = bytes.Clone(copied.body) // what it occupies is what is counted
+	}
 	r.ticket.shelf.put(r.ticket, copied)
 }
 

@@ -41,10 +41,16 @@ func NewStore(maxBytes, maxObject int64) *Store {
 }
 
 // Shelf returns an empty shelf for a dependency's copies of one upstream's
-// answers. Close it when nobody asks it any more.
+// answers, in the place of the one that it may have had: that is closed. Close
+// it when nobody asks it any more.
 func (s *Store) Shelf(dependency, upstream string) *Shelf {
 	if s == nil {
 		return nil
+	}
+	for _, before := range s.all() {
+		if before.name == dependency {
+			before.Close() // later, it would take the new one's files for its own
+		}
 	}
 	shelf := newShelf(s, dependency, upstream)
 	s.mu.Lock()

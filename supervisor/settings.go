@@ -14,9 +14,9 @@ import (
 	"sidecar/resilience/retry"
 )
 
-// settings turns a dependency's configuration into what the proxy runs on.
+// Settings turns a dependency's configuration into what the proxy runs on.
 // Its error names a certificate file that cannot be used.
-func settings(d config.Dependency) (*proxy.Settings, error) {
+func Settings(d config.Dependency) (*proxy.Settings, error) {
 	certificates, err := certificates(d)
 	if err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ dependencies:
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := settings(c.Dependencies[0])
+	got, err := Settings(c.Dependencies[0])
 	if err != nil {
 		t.Fatal(err)
 	}

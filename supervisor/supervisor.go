@@ -107,7 +107,7 @@ type prepared struct {
 func (s *Supervisor) prepare(c *config.Config) (prepared, error) {
 	ready := prepared{settings: map[string]*proxy.Settings{}}
 	for _, d := range c.Dependencies {
-		one, err := settings(d)
+		one, err := Settings(d)
 		if err != nil {
 			return prepared{}, err
 		}
@@ -154,6 +154,9 @@ func (s *Supervisor) commit(c *config.Config, p plan, ready prepared) {
 		case p.changed[d.Name]:
 			r.proxy.Update(ready.settings[d.Name])
 		}
+		if !c.Admin.Drills {
+			r.proxy.EndDrill(proxy.DrillForbidden)
+		}
 		handlers[d.Listen] = r.proxy
 		next.dependencies = append(next.dependencies, r)
 	}
@@ -172,6 +175,7 @@ func (s *Supervisor) commit(c *config.Config, p plan, ready prepared) {
 		s.leave(c.Shutdown.DrainTimeout, port.drain)
 	}
 	for _, gone := range p.removed {
+		gone.EndDrill(proxy.DrillRemoved)
 		s.lingers.Add(1)
 		s.leave(c.Shutdown.DrainTimeout, func(ctx context.Context) { s.retire(ctx, gone) })
 	}
@@ -238,9 +242,10 @@ func (s *Supervisor) Ready() bool {
 
 // Drain waits until nothing is in flight and no call has come for a second, or
 // until ctx ends. Listeners keep accepting meanwhile, so that an app that ends
-// together with the sidecar still gets its last calls out.
+// together with the sidecar still gets its last calls out, and drills end.
 func (s *Supervisor) Drain(ctx context.Context) {
 	s.draining.Store(true)
+	s.endDrills()
 	waitUntil(ctx, func() bool {
 		if s.lingers.Load() > 0 {
 			return false

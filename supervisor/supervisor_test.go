@@ -31,6 +31,7 @@ func (deaf) CallDone(proxy.Call)                       {}
 func (deaf) AttemptDone(proxy.Attempt)                 {}
 func (deaf) BreakerChanged(string, breaker.Transition) {}
 func (deaf) ShadowChanged(string, breaker.Transition)  {}
+func (deaf) DrillChanged(string, proxy.DrillChange)    {}
 
 // rig is a supervisor with upstreams that answer with their own name.
 type rig struct {

@@ -62,7 +62,7 @@ func (t *Telemetry) logCall(c *proxy.Call) {
 	if entry == nil {
 		return
 	}
-	fields := make([]zap.Field, 0, 13)
+	fields := make([]zap.Field, 0, 14)
 	fields = append(
 		fields,
 		zap.String("dependency", c.Dependency),
@@ -87,6 +87,9 @@ func (t *Telemetry) logCall(c *proxy.Call) {
 	}
 	if c.Waited > 0 {
 		fields = append(fields, zap.Float64("waited_ms", milliseconds(c.Waited)))
+	}
+	if c.Drill != "" {
+		fields = append(fields, zap.String("drill", c.Drill))
 	}
 	entry.Write(fields...)
 }

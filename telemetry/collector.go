@@ -118,6 +118,7 @@ func (r *reading) collect(ch chan<- prometheus.Metric) {
 	ch <- bulkheadLimit.at(float64(b.Limit), r.name)
 	ch <- bulkheadWaiting.at(float64(b.Waiting), r.name)
 	ch <- bulkheadOldestWait.at(b.OldestWait.Seconds(), r.name)
+	ch <- drillActive.at(active(r.snapshot.Drill), r.name)
 }
 
 // collect sends the series of the store.

@@ -85,12 +85,15 @@ type dependency struct {
 	rejections  tally[proxy.Reason]
 	fallbacks   []tally[proxy.Reason] // beside proxy.Sources
 	denied      tally[proxy.Denial]
+	drilled     tally[proxy.Fault]
+	withheld    atomic.Uint64
 	retries     atomic.Uint64
 	transitions [len(states)]atomic.Uint64
 
 	requestSeconds, attemptSeconds, waitSeconds, staleAge prometheus.Observer
 
-	latency latency
+	latency  latency
+	evidence evidence
 
 	openSeconds, wouldReject total         // guarded by Telemetry.scraping
 	shadow                   *shadowTotals // likewise; nil without proposed settings
@@ -104,6 +107,7 @@ func newDependency(name string) *dependency {
 		attempts:   newTally(proxy.Results),
 		rejections: newTally(proxy.Refusals),
 		denied:     newTally(proxy.Denials),
+		drilled:    newTally(proxy.Faults),
 	}
 	for range proxy.Sources {
 		d.fallbacks = append(d.fallbacks, newTally(proxy.Degraders))
@@ -114,6 +118,7 @@ func newDependency(name string) *dependency {
 // callDone counts a call that ended at now, the latency window's clock.
 func (d *dependency) callDone(c *proxy.Call, now time.Duration) {
 	d.requests.add(c.Outcome)
+	d.evidence.callDone(c)
 	if !c.Stream {
 		d.requestSeconds.Observe(c.Duration.Seconds())
 		d.latency.record(now, c.Duration)
@@ -140,9 +145,16 @@ func (d *dependency) callDone(c *proxy.Call, now time.Duration) {
 // attemptDone counts an attempt.
 func (d *dependency) attemptDone(a *proxy.Attempt) {
 	d.attempts.add(a.Result)
+	d.evidence.attemptDone(a)
 	d.attemptSeconds.Observe(a.Headers.Seconds())
 	if a.Retry {
 		d.retries.Add(1)
+	}
+	if a.Drill != "" {
+		d.drilled.add(a.Drill)
+	}
+	if a.Withheld {
+		d.withheld.Add(1)
 	}
 }
 
@@ -162,6 +174,8 @@ func (d *dependency) collect(ch chan<- prometheus.Metric) {
 		d.fallbacks[i].collect(ch, fallbacksTotal, d.name, string(source))
 	}
 	d.denied.collect(ch, retriesDeniedTotal, d.name)
+	d.drilled.collect(ch, drillInjectedTotal, d.name)
+	ch <- drillWithheldTotal.at(float64(d.withheld.Load()), d.name)
 	ch <- retriesTotal.at(float64(d.retries.Load()), d.name)
 	for i, s := range states {
 		ch <- breakerTransitionsTotal.at(float64(d.transitions[i].Load()), d.name, s.String())

@@ -29,10 +29,13 @@
 //
 //   - "call", as log.access says: dependency, method, path, status, outcome,
 //     attempts, duration_ms, and where they apply reason, source, age (seconds),
-//     retry_denied, waited_ms. Level warn for degraded and failed calls, else
+//     retry_denied, waited_ms, drill. Level warn for degraded and failed calls, else
 //     info. The path stands without its query and is cut after 2 KiB.
 //   - "breaker changed": dependency, from, to, reason, at, open_until. Level
 //     warn when the circuit opens, else info. Each transition once.
+//   - "drill begun through the admin listener: faults are injected", "drill
+//     ended" (warn): dependency, fault, share, until, and at the end reason and
+//     injected (attempts).
 //   - "configuration reloaded" (info): added, removed, changed (names of
 //     dependencies) and settings (such as log.level), where there are any;
 //     "configuration not reloaded" (error, with the error; the running
@@ -43,7 +46,7 @@
 // Nothing is sampled and nothing is dropped. Each line is one write, made
 // before the call's goroutine goes on: a reader of the log that stops reading
 // holds those calls up once the pipe is full. With log.access: off only
-// transitions and reloads are written.
+// transitions, drills and reloads are written.
 //
 // Characters that steer a terminal (C0 and C1 controls, DEL, and the invisible
 // formatting characters of Unicode) are written as \uXXXX in both formats.

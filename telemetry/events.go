@@ -13,10 +13,11 @@ import (
 // the oldest ones.
 const eventBuffer = 64
 
-// Events hands transitions and reloads out to whoever listens. An event is a
-// name and a JSON object:
+// Events hands transitions, drills and reloads out to whoever listens. An event
+// is a name and a JSON object:
 //
 //	transition  {"at":…,"dependency":…,"from":…,"to":…,"reason":…,"open_until":… or null}
+//	drill       {"at":…,"dependency":…,"ended":… or null,"fault":…,"share":…,"until":…,"injected":…}
 //	reload      {"at":…,"result":"success","added":[…],"removed":[…],"changed":[…],"settings":[…]},
 //	            empty lists left out, or {"at":…,"result":"failure","error":…}
 //	lost        {"events":n}: the subscriber was too slow and lost n events here

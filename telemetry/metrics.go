@@ -43,7 +43,7 @@ var (
 	requestSeconds = newFamily("histogram", "sidecar_request_duration_seconds",
 		"Time from a call's arrival to its last byte; without streams and upgrades.", "dependency")
 	attemptsTotal = newFamily("counter", "sidecar_attempts_total",
-		"Requests that the upstream could have seen, by result.", "dependency", "result")
+		"Requests that the upstream could have seen, and those that a drill kept from it, by result.", "dependency", "result")
 	attemptSeconds = newFamily("histogram", "sidecar_attempt_duration_seconds",
 		"Time from an attempt's start to its response headers, or to its end without any.", "dependency")
 	rejectionsTotal = newFamily("counter", "sidecar_rejections_total",
@@ -87,6 +87,13 @@ var (
 		"Calls that were refused and that the proposed settings would have let run, by why they were refused.", "dependency", "reason")
 	shadowAgreedTotal = newFamily("counter", "sidecar_shadow_agreed_total",
 		"Calls on which the live and the proposed settings decided alike.", "dependency", "decision")
+
+	drillActive = newFamily("gauge", "sidecar_drill_active",
+		"Whether a fire drill runs: 1 or 0.", "dependency")
+	drillInjectedTotal = newFamily("counter", "sidecar_drill_injected_total",
+		"Attempts that met a fire drill, by the fault it injected.", "dependency", "fault")
+	drillWithheldTotal = newFamily("counter", "sidecar_drill_withheld_total",
+		"Attempts that a fire drill kept from the upstream: true requests are sidecar_attempts_total less these.", "dependency")
 
 	cacheBytes = newFamily("gauge", "sidecar_cache_bytes",
 		"Size of the stored copies.")

@@ -43,6 +43,9 @@ counter    sidecar_shadow_breaker_transitions_total                dependency to
 counter    sidecar_shadow_would_reject_total                       dependency reason
 counter    sidecar_shadow_would_admit_total                        dependency reason
 counter    sidecar_shadow_agreed_total                             dependency decision
+gauge      sidecar_drill_active                                    dependency
+counter    sidecar_drill_injected_total                            dependency fault
+counter    sidecar_drill_withheld_total                            dependency
 gauge      sidecar_cache_bytes
 gauge      sidecar_cache_entries
 counter    sidecar_cache_evictions_total
@@ -170,7 +173,9 @@ func TestSeriesExistBeforeTheFirstEvent(t *testing.T) {
 		words = append(words, fmt.Sprintf(`sidecar_breaker_transitions_total{dependency="a",to="%s"}`, s))
 	}
 	words = append(
-		words, `sidecar_retries_total{dependency="a"}`,
+		words, `sidecar_retries_total{dependency="a"}`, `sidecar_drill_withheld_total{dependency="a"}`,
+		`sidecar_drill_injected_total{dependency="a",fault="latency"}`, `sidecar_drill_injected_total{dependency="a",fault="error"}`,
+		`sidecar_drill_injected_total{dependency="a",fault="refuse"}`,
 		`sidecar_breaker_open_seconds_total{dependency="a"}`, `sidecar_breaker_would_reject_total{dependency="a"}`,
 	)
 	for h, buckets := range map[string][]float64{

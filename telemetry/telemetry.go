@@ -108,7 +108,7 @@ func (t *Telemetry) Handler() http.Handler {
 	})
 }
 
-// Events returns the feed of transitions and reloads.
+// Events returns the feed of transitions, drills and reloads.
 func (t *Telemetry) Events() *Events { return &t.events }
 
 // SetSource gives the state that scrapes read. Without one, what is read from

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"errors"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"sidecar/config"
 )
 
 //go:embed demo.yaml
@@ -81,8 +84,12 @@ func demo(ctx context.Context, out io.Writer) error {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
 	path := filepath.Join(dir, "sidecar.yaml")
-	if err := os.WriteFile(path, demoConfig, 0o600); err != nil {
-		return err
+	// Editors find the schema beside the file.
+	text := bytes.Replace(demoConfig, []byte("../../sidecar.schema.json"), []byte("sidecar.schema.json"), 1)
+	for name, data := range map[string][]byte{path: text, filepath.Join(dir, "sidecar.schema.json"): config.Schema()} {
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			return err
+		}
 	}
 
 	names := []string{"catalog", "payments", "search"}

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
@@ -23,6 +24,7 @@ func processFlags(flags *pflag.FlagSet) *processSettings {
 	v.AutomaticEnv()
 	flags.StringP("config", "c", "sidecar.yaml", "configuration file")
 	bind(v, "config", flags.Lookup("config"))
+	_ = flags.SetAnnotation("config", cobra.BashCompFilenameExt, []string{"yaml", "yml"}) // only for an unknown flag
 	for _, k := range config.ProcessKeys() {
 		name := strings.NewReplacer(".", "-", "_", "-").Replace(k.Name)
 		flags.String(name, "", k.Usage)

@@ -80,12 +80,9 @@ func (s *processSettings) listener(key string) string {
 	if value, ok := s.set(key); ok {
 		return value
 	}
-	c, err := config.Load(s.path(), config.Process{})
-	if err != nil {
-		c = config.Default()
-	}
+	admin, metrics := config.Listeners(s.path())
 	if key == "admin.listen" {
-		return c.Admin.Listen
+		return admin
 	}
-	return c.Metrics.Listen
+	return metrics
 }

@@ -29,7 +29,7 @@ func run(args []string) int {
 	root.SetArgs(args)
 	if err := root.ExecuteContext(context.Background()); err != nil {
 		complain(err)
-		return 1
+		return exitCode(err)
 	}
 	return 0
 }
@@ -37,6 +37,9 @@ func run(args []string) int {
 // complain prints an error. The faults of a file stand for themselves, a line
 // each, so that editors find their places.
 func complain(err error) {
+	if errors.Is(err, errTold) {
+		return
+	}
 	var faults config.Faults
 	if errors.As(err, &faults) {
 		fmt.Fprintln(os.Stderr, faults.Error())
@@ -58,6 +61,7 @@ func rootCommand() *cobra.Command {
 		RunE:          serve.RunE,
 	}
 	root.Flags().AddFlagSet(serve.Flags())
-	root.AddCommand(serve, demoCommand(), validateCommand(), statusCommand(), healthcheckCommand(), versionCommand())
+	root.AddCommand(serve, demoCommand(), validateCommand(), schemaCommand(), statusCommand(), adviseCommand(), drillCommand(), healthcheckCommand(), versionCommand())
+	markMisuse(root)
 	return root
 }

@@ -16,6 +16,7 @@ import (
 
 	"sidecar/admin"
 	"sidecar/config"
+	"sidecar/history"
 	"sidecar/supervisor"
 	"sidecar/telemetry"
 )
@@ -42,6 +43,7 @@ type sidecar struct {
 	log        *zap.Logger
 	form       *telemetry.LogForm
 	telemetry  *telemetry.Telemetry
+	history    *history.Recorder
 	supervisor *supervisor.Supervisor
 	reloading  sync.Mutex // one reload at a time
 }
@@ -69,7 +71,9 @@ func serve(ctx context.Context, settings *processSettings, ready func()) error {
 	}
 	defer s.supervisor.Close()
 	s.limitMemory()
+	paceCollector()
 	go s.telemetry.Report(draining)
+	go s.history.Run(draining)
 	go source.Watch(draining, func(warning string) { s.log.Warn(warning) }, s.reloadChanged)
 	s.log.Info("ready", zap.String("config", settings.path()), zap.Int("dependencies", len(c.Dependencies)),
 		zap.String("admin", c.Admin.Listen), zap.String("metrics", c.Metrics.Listen))
@@ -106,9 +110,10 @@ func newSidecar(source *config.Source, c *config.Config, draining context.Contex
 	v, r := buildVersion()
 	s := &sidecar{source: source, log: logger, form: form}
 	s.telemetry = telemetry.New(telemetry.Options{Log: logger, Version: v, Revision: r})
+	s.history = history.New(time.Now(), s.telemetry.Readings)
 	metrics := s.telemetry.Handler()
 	o := admin.Options{
-		Supervisor: s, Statistics: s.telemetry, Subscribe: s.telemetry.Events().Subscribe,
+		Supervisor: s, Statistics: s.telemetry, Subscribe: s.telemetry.Events().Subscribe, Insight: s,
 		Metrics: metrics, Faults: faults, Drain: draining, Version: v,
 	}
 	plain := admin.New(o)

@@ -2,112 +2,120 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"text/tabwriter"
-	"time"
+	"net/url"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
 
+const statusHelp = `Shows the dependencies of the running sidecar, the sickest first, and why the
+last reload failed, if it did. With NAME it shows one.
+
+The admin API is asked. Its address comes from --admin-listen,
+SIDECAR_ADMIN_LISTEN or the configuration file, in this order, and is
+127.0.0.1:9900 without any.
+
+With --watch the table is drawn anew every second until Ctrl-C, with calls per
+second instead of calls; where the output is no terminal, a table follows the
+other. With -o json the API's answer is printed as it is.
+
+Exit code: 0, or 1 if the admin API cannot be reached.`
+
 func statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show the dependencies of the running sidecar as a table",
-		Long: "Asks the admin API. Its address comes from --admin-listen, SIDECAR_ADMIN_LISTEN or the\n" +
-			"configuration file, in this order, and is 127.0.0.1:9900 without any.",
-		Args: cobra.NoArgs,
+		Use:   "status [NAME]",
+		Short: "Show the dependencies of the running sidecar as a table, the sickest first",
+		Long:  statusHelp,
+		Args:  cobra.MaximumNArgs(1),
 	}
 	settings := processFlags(cmd.Flags())
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		all, err := askStatus(cmd.Context(), "http://"+reachable(settings.listener("admin.listen"))+"/api/dependencies")
-		if err != nil {
-			return err
+	cmd.ValidArgsFunction = dependencyNames(settings)
+	follow := cmd.Flags().BoolP("watch", "w", false, "draw the table anew every second")
+	output := choiceFlag(cmd, "output", "o", "what is written", "table", "json")
+	color := colorFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		out := cmd.OutOrStdout()
+		q := question{admin: settings.adminURL()}
+		if len(args) > 0 {
+			q.name = args[0]
 		}
-		return printStatus(cmd.OutOrStdout(), all)
+		s := &screen{out: out, paint: paletteFor(color.value, out), json: output.value == "json"}
+		if !*follow {
+			return s.once(cmd.Context(), q)
+		}
+		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+		defer stop()
+		return s.watch(ctx, q.ask)
 	}
 	return cmd
 }
 
-// dependencyStatus is what the table shows of the API's answer.
-type dependencyStatus struct {
-	Name    string `json:"name"`
-	Listen  string `json:"listen"`
-	Breaker struct {
-		State     string     `json:"state"`
-		Mode      string     `json:"mode"`
-		Forced    bool       `json:"forced"`
-		OpenUntil *time.Time `json:"open_until"`
-		Reason    string     `json:"reason"`
-	} `json:"breaker"`
-	Bulkhead struct {
-		Limit   int `json:"limit"`
-		InUse   int `json:"in_use"`
-		Waiting int `json:"waiting"`
-	} `json:"bulkhead"`
-	Requests struct {
-		OK, Failed, Fallback, Rejected, Canceled uint64
-	} `json:"requests"`
-	Latency struct {
-		P50 *float64 `json:"p50_seconds"`
-		P99 *float64 `json:"p99_seconds"`
-	} `json:"latency"`
+// adminURL returns where the admin API of this machine's sidecar is.
+func (s *processSettings) adminURL() string { return "http://" + reachable(s.listener("admin.listen")) }
+
+// mostAnswer bounds an answer of the admin API, in bytes.
+const mostAnswer = 64 << 20
+
+// question is what is asked of the admin API.
+type question struct {
+	admin string // the API's URL, without a path
+	name  string // of one dependency; empty for all
 }
 
-// askStatus fetches the dependencies from the admin API.
-func askStatus(ctx context.Context, url string) ([]dependencyStatus, error) {
+// path returns where the answer is, as JSON.
+func (q question) path() string {
+	if q.name == "" {
+		return "/api/dependencies"
+	}
+	return "/api/dependencies/" + url.PathEscape(q.name)
+}
+
+// fetch returns an answer of the admin API as it is.
+func (q question) fetch(ctx context.Context, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, q.admin+path, nil)
 	if err != nil {
 		return nil, err
 	}
 	res, err := directClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("is the sidecar running? %w", err)
+		return nil, fmt.Errorf("is the sidecar running? %w; start it, or name its admin address with --admin-listen", err)
 	}
 	defer res.Body.Close() //nolint:errcheck // nothing was written
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s says %s", url, res.Status)
+	switch {
+	case res.StatusCode == http.StatusNotFound && q.name != "":
+		return nil, q.unknown()
+	case res.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("%s says %s; is it the admin address of a sidecar?", q.admin, res.Status)
 	}
-	var answer struct {
-		Dependencies []dependencyStatus `json:"dependencies"`
-	}
-	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
-		return nil, fmt.Errorf("%s does not answer like a sidecar's admin listener: %w", url, err)
-	}
-	return answer.Dependencies, nil
+	return io.ReadAll(io.LimitReader(res.Body, mostAnswer))
 }
 
-// printStatus writes the table.
-func printStatus(out io.Writer, all []dependencyStatus) error {
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tLISTEN\tSTATE\tIN USE\tWAITING\tOK\tFAILED\tFALLBACK\tREJECTED\tCANCELED\tP50\tP99\tWHY")
-	for _, d := range all {
-		state := d.Breaker.State
-		switch {
-		case d.Breaker.Forced:
-			state += " (forced)"
-		case d.Breaker.Mode != "enforce":
-			state += " (" + d.Breaker.Mode + ")"
-		case d.Breaker.OpenUntil != nil:
-			state += fmt.Sprintf(" (%ds left)", max(0, int(time.Until(*d.Breaker.OpenUntil).Seconds()+1)))
-		}
-		r := d.Requests
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d/%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", d.Name, d.Listen, state,
-			d.Bulkhead.InUse, d.Bulkhead.Limit, d.Bulkhead.Waiting,
-			r.OK, r.Failed, r.Fallback, r.Rejected, r.Canceled,
-			seconds(d.Latency.P50), seconds(d.Latency.P99), d.Breaker.Reason)
-	}
-	return t.Flush()
+// unknown complains of a name that no dependency has.
+func (q question) unknown() error {
+	return fmt.Errorf("there is no dependency %q; `sidecar status` lists them", q.name)
 }
 
-// seconds shows a latency, or that there was none.
-func seconds(s *float64) string {
-	if s == nil {
-		return "-"
+// ask returns the API's answer as it is, and what it says.
+func (q question) ask(ctx context.Context) (raw []byte, said answer, err error) {
+	path := "/api/dependencies" // which also tells of the reload
+	if raw, err = q.fetch(ctx, path); err != nil {
+		return nil, answer{}, err
 	}
-	return time.Duration(*s * float64(time.Second)).Round(100 * time.Microsecond).String()
+	if said, err = readAnswer(raw); err != nil {
+		return nil, answer{}, fmt.Errorf("%s does not answer like a sidecar's admin listener: %w; is it the right address?", q.admin, err)
+	}
+	if q.name == "" {
+		return raw, said, nil
+	}
+	if !said.only(q.name) {
+		return nil, answer{}, q.unknown()
+	}
+	raw, err = q.fetch(ctx, q.path())
+	return raw, said, err
 }
