@@ -9,6 +9,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -22,19 +23,18 @@ func TestPast(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The answers come from here, so that a quarter of an hour has passed.
-	until := time.Now().Truncate(5 * time.Second)
+	began := sync.OnceValue(func() time.Time { return time.Now().Truncate(5 * time.Second) }) // when first asked
 	mux := http.NewServeMux()
-	mux.HandleFunc("/api/history", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, past(until)) })
+	mux.HandleFunc("/api/history", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, past(began())) })
 	mux.HandleFunc("/api/dependencies/search/advice", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"name":"search","window_seconds":900,"findings":[{"kind":"flapping","severity":"warning","title":"It flaps <b>",
 			"evidence":"opened 9 times in 15 minutes","key":"breaker.cooldown","current":"1s","suggested":"30s","why":"Give it time."}],"sizing":{}}`)
 	})
-	mux.HandleFunc("/api/dependencies/catalog/advice", http.NotFound)
 	mux.Handle("/", &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, FlushInterval: -1,
 		ModifyResponse: func(r *http.Response) error {
 			if r.Header.Get("Content-Type") == "text/event-stream" {
-				r.Body = drilled(r.Body, until.Add(time.Hour))
+				r.Body = drilled(r.Body, time.Now().Add(time.Hour))
 			}
 			return nil
 		},
@@ -48,6 +48,7 @@ func TestPast(t *testing.T) {
 	b.wait(part("search", "state") + " === 'closed'")
 	bars := fmt.Sprintf("[...(%s).querySelectorAll('.strip rect')].map(r => r.getAttribute('class')).join()", card("search"))
 	b.wait(bars + " === 'closed,open,half-open,closed'")
+	until := began()
 	if got, want := eval[string](b, fmt.Sprintf("(%s).querySelector('.strip').getAttribute('aria-label')", card("search"))),
 		fmt.Sprintf("The last 15 minutes: open for 3 min from %s; half-open for 50 s from %s",
 			until.Add(-490*time.Second).UTC().Format(time.TimeOnly), until.Add(-260*time.Second).UTC().Format(time.TimeOnly)); got != want {

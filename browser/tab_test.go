@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -71,9 +70,7 @@ func (b *tab) listen(event any) {
 			b.note("console: %s %v", e.Type, e.Args)
 		}
 	case *log.EventEntryAdded:
-		// The page asks for what an older sidecar does not have.
-		optional := strings.HasSuffix(e.Entry.URL, "/api/history") || strings.HasSuffix(e.Entry.URL, "/advice")
-		if e.Entry.Level != log.EntryLevelInfo && e.Entry.Level != log.EntryLevelVerbose && !optional {
+		if e.Entry.Level != log.EntryLevelInfo && e.Entry.Level != log.EntryLevelVerbose {
 			b.note("log: %s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL)
 		}
 	case *network.EventRequestWillBeSent:
