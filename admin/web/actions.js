@@ -5,17 +5,20 @@ const dialog = document.getElementById("confirm");
 const part = (name) => dialog.querySelector(`[data-part=${name}]`);
 let answer = () => {};
 
-part("yes").addEventListener("click", () => dialog.close("yes"));
-part("no").addEventListener("click", () => dialog.close("no"));
-dialog.addEventListener("cancel", () => dialog.returnValue = "no");
-dialog.addEventListener("close", () => answer(dialog.returnValue === "yes"));
+function settle(yes) {
+	dialog.close();
+	answer(yes);
+}
+part("yes").addEventListener("click", () => settle(true));
+part("no").addEventListener("click", () => settle(false));
+// Escape closes it, too. The event comes late: the next question may be open.
+dialog.addEventListener("close", () => dialog.open || answer(false));
 
 /** Asks once; the browser gives the focus back to where it was. */
 function sure(title, text, verb) {
 	part("title").textContent = title;
 	part("text").textContent = text;
 	part("yes").textContent = verb;
-	dialog.returnValue = "no";
 	dialog.showModal();
 	part("no").focus();
 	return new Promise((resolve) => answer = resolve);
