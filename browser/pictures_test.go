@@ -43,7 +43,7 @@ func TestPictures(t *testing.T) {
 		width, height int64
 		scheme        string
 	}{
-		{"desk-light", 1320, 860, "light"}, {"desk-dark", 1320, 860, "dark"},
+		{"desk-light", 1320, 720, "light"}, {"desk-dark", 1320, 720, "dark"},
 		{"phone-light", 390, 844, "light"}, {"phone-dark", 390, 844, "dark"},
 	} {
 		b.scheme(look.scheme)
