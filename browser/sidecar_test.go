@@ -141,6 +141,7 @@ func (s *sidecar) stop(signal os.Signal) {
 		return
 	}
 	_ = s.process.Process.Signal(signal)
+	_ = s.process.Process.Signal(syscall.SIGCONT) // A test may have failed while it stood still.
 	_ = s.process.Wait()
 	s.process = nil
 }
