@@ -86,6 +86,7 @@ type Options struct {
 type admin struct {
 	Options
 	streams atomic.Int32 // event streams that are open
+	pulse   pulse        // what all of them show
 }
 
 // New returns the handler of the admin listener.
@@ -97,6 +98,7 @@ func New(o Options) http.Handler {
 		o.Faults = func(error) []Fault { return nil }
 	}
 	a := &admin{Options: o}
+	a.pulse.make, a.pulse.subscribe = a.statusEvent, o.Subscribe
 	return harden(onlyLoopbackHosts(onlySameOrigin(a.routes())))
 }
 
@@ -112,7 +114,9 @@ func NewMetrics(metrics http.Handler, ready func() bool) http.Handler {
 func (a *admin) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("/{$}", get(a.page))
-	mux.Handle("/style.css", get(style))
+	for _, path := range files() {
+		mux.Handle(path, get(file(path)))
+	}
 	mux.Handle("/api/dependencies", get(a.dependencies))
 	mux.Handle("/api/dependencies/{name}", get(a.dependency))
 	mux.Handle("/api/dependencies/{name}/breaker", post(a.force))

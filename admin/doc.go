@@ -13,7 +13,7 @@
 //	GET, POST, DELETE /api/dependencies/{name}/drill   the fire drill that runs, or null
 //	GET  /api/config                        the effective configuration as YAML, secrets masked
 //	POST /api/reload                        answers when applied: 200, or 422 with the faults
-//	GET  /api/events                        transitions, drills and reloads as server-sent events
+//	GET  /api/events                        server-sent events, see below
 //	GET  /metrics /livez /readyz            for machines; the only ones on the metrics listener
 //	GET  /debug/pprof/                      only with Options.Pprof
 //
@@ -26,6 +26,23 @@
 // The 422 of a reload also has "error", the whole text, and "faults", a list of
 // {"file","line","key","message"} that is empty where the fault is not in the
 // file, such as a port that is taken.
+//
+// # Events
+//
+// The event stream has the events transition, drill and reload as they happen, and
+// status: {"at":…,"dependencies":[…],"reload":{"at","error","faults"}}, once a
+// second and at once after each of the others. A status is made once for all
+// streams, and only while there are any. It also is the sign of life of a stream:
+// a reader to whom none comes for some seconds has lost its connection.
+//
+// # The page
+//
+// web/ holds its files as they are served, without a build step. Without scripts
+// index.html is a table, made anew every 10 s. With scripts page.js replaces it
+// by cards that follow the event stream: stream.js knows whether what is shown is
+// current, track.js the last quarter of an hour, charts.js draws it where it is
+// on the screen, order.js puts the sickest first, actions.js asks before it sends
+// an order.
 //
 // # Fire drills
 //
@@ -50,6 +67,7 @@
 // or localhost), which a page that rebinds its DNS name cannot; and a request
 // that changes something must not come from another origin, as told by
 // Sec-Fetch-Site or Origin. Both are answered with 403. Bodies of writes must
-// be JSON. No answer may be stored, framed or guessed at, and the page allows
-// itself no script.
+// be JSON. No answer may be stored, framed or guessed at. The page alone may run
+// scripts, and only its own files; Trusted Types keep it from making markup of
+// text.
 package admin

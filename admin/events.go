@@ -9,17 +9,18 @@ import (
 )
 
 const (
-	// heartbeat is the longest silence of an event stream. A comment ends it,
-	// so that either side notices when the other is gone.
-	heartbeat = 15 * time.Second
 	// writeTimeout ends a stream whose reader does not read.
 	writeTimeout = 10 * time.Second
 	// maxStreams bounds the streams that are open at once.
 	maxStreams = 32
+	// greeting begins a stream. A browser that loses it comes back after a
+	// second.
+	greeting = ": events follow\nretry: 1000\n\n"
 )
 
-// events sends transitions, drills and reloads as server-sent events until the client
-// leaves or the process drains.
+// events sends transitions, drills, reloads and the status of all dependencies
+// as server-sent events until the client leaves or the process drains. A reader
+// that falls behind misses statuses, never the latest one.
 func (a *admin) events(w http.ResponseWriter, r *http.Request) {
 	defer a.streams.Add(-1)
 	if a.streams.Add(1) > maxStreams {
@@ -35,26 +36,56 @@ func (a *admin) events(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	defer context.AfterFunc(a.Drain, cancel)()
 
-	next := a.Subscribe(ctx)
+	happened := arrivals(ctx, a.Subscribe(ctx))
+	beat := a.pulse.join()
+	defer a.pulse.leave()
 	out := stream{w, http.NewResponseController(w)}
 	defer out.release()
-	if out.send(": events follow\n\n") != nil {
-		return
-	}
-	for {
-		wait, done := context.WithTimeout(ctx, heartbeat)
-		name, data, err := next(wait)
-		done()
-		switch {
-		case err == nil:
-			err = out.send("event: %s\ndata: %s\n\n", name, data)
-		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-			err = out.send(": heartbeat\n\n")
+	err := out.send(greeting)
+	for err == nil {
+		status, newer := beat.take()
+		if status != nil {
+			err = out.send("event: status\ndata: %s\n\n", status)
 		}
-		if err != nil {
-			return
+		for waiting := true; waiting && err == nil; {
+			select {
+			case e, ok := <-happened:
+				if !ok {
+					return
+				}
+				err = out.send("event: %s\ndata: %s\n\n", e.name, e.data)
+			case <-newer:
+				waiting = false
+			}
 		}
 	}
+}
+
+// arrival is an event on its way to a stream.
+type arrival struct {
+	name string
+	data []byte
+}
+
+// arrivals turns a source of events into a channel, which is closed when the
+// source or ctx ends.
+func arrivals(ctx context.Context, next func(context.Context) (string, []byte, error)) <-chan arrival {
+	events := make(chan arrival)
+	go func() {
+		defer close(events)
+		for {
+			name, data, err := next(ctx)
+			if err != nil {
+				return
+			}
+			select {
+			case events <- arrival{name, data}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return events
 }
 
 // stream writes pieces of an answer, each at once.

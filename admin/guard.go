@@ -9,8 +9,14 @@ import (
 	"strings"
 )
 
-// policy lets the page load its own style sheet and nothing else.
-const policy = "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const (
+	// policy lets an answer load and do nothing.
+	policy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	// pagePolicy lets the page load its own scripts and style sheets and ask the
+	// API. Nothing inline, nothing from elsewhere, and no text becomes markup.
+	pagePolicy = policy + "; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:" +
+		"; require-trusted-types-for 'script'; trusted-types 'none'"
+)
 
 // harden sets the headers that keep answers out of caches, frames and other
 // sites' pages.

@@ -127,8 +127,11 @@ func TestEveryAnswerIsHardened(t *testing.T) {
 				t.Errorf("%s: %q lacks %s", name, csp, part)
 			}
 		}
-		if strings.Contains(csp, "script-src") || strings.Contains(csp, "unsafe") {
-			t.Errorf("%s: %q allows scripts", name, csp)
+		if strings.Contains(csp, "unsafe") || strings.Contains(csp, "http:") || strings.Contains(csp, "*") {
+			t.Errorf("%s: %q allows too much", name, csp)
+		}
+		if scripts := strings.Contains(csp, "script-src 'self';"); scripts != (name == "page") {
+			t.Errorf("%s: scripts are allowed: %v (%q)", name, scripts, csp)
 		}
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"embed"
 	"html/template"
+	"io/fs"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -35,9 +37,25 @@ func (a *admin) page(w http.ResponseWriter, _ *http.Request) {
 		writeProblem(w, http.StatusInternalServerError, "the page cannot be shown: "+err.Error())
 		return
 	}
+	w.Header().Set("Content-Security-Policy", pagePolicy)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = w.Write(page.Bytes()) // An error means that the client has left.
 }
 
-// style answers with the page's style sheet.
-func style(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, web, "web/style.css") }
+// files returns the addresses of what the page loads: every embedded file but
+// the page itself.
+func files() []string {
+	var paths []string
+	_ = fs.WalkDir(web, "web", func(name string, entry fs.DirEntry, _ error) error { // Embedded files can be read.
+		if path := strings.TrimPrefix(name, "web"); !entry.IsDir() && path != "/index.html" {
+			paths = append(paths, path)
+		}
+		return nil
+	})
+	return paths
+}
+
+// file answers with one of the files.
+func file(path string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, web, "web"+path) }
+}

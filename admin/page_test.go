@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func TestPageShowsWhatTheAPIShows(t *testing.T) {
 		t.Fatalf("answer %d, %s", w.Code, got)
 	}
 	page := w.Body.String()
-	for _, want := range []string{"1.2.3", "Configuration loaded at 2026-01-02 02:04:05 UTC", `href="/style.css"`} {
+	for _, want := range []string{"1.2.3", "Configuration loaded at 2026-01-02 02:04:05 UTC", `href="/style.css"`, `<noscript><meta http-equiv="refresh" content="10"></noscript>`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -74,7 +75,7 @@ func TestPageEscapesMarkup(t *testing.T) {
 	o := options(f)
 	o.Version = markup
 	page := ask(New(o), request("GET", "/", "")).Body.String()
-	for _, tag := range []string{"<script", "<img", "onerror=alert(1)>"} {
+	for _, tag := range []string{"<script>", "<img", "onerror=alert(1)>"} {
 		if strings.Contains(page, tag) {
 			t.Errorf("the page holds %s", tag)
 		}
@@ -104,15 +105,28 @@ func TestPageWithoutDependencies(t *testing.T) {
 	}
 }
 
-// TestPageObeysItsPolicy looks for what the Content-Security-Policy forbids.
+// TestPageObeysItsPolicy looks for what the Content-Security-Policy forbids, and
+// for what the page loads.
 func TestPageObeysItsPolicy(t *testing.T) {
-	page := ask(New(options(newFake())), request("GET", "/", "")).Body.String()
-	if found := regexp.MustCompile(`(?i)<script|<style|\sstyle=|\son[a-z]+=|<form|<iframe|https?://`).FindString(page); found != "" {
+	h := New(options(newFake()))
+	page := ask(h, request("GET", "/", "")).Body.String()
+	if found := regexp.MustCompile(`(?i)<script>|<style|\sstyle=|\son[a-z]+=|<form|<iframe|https?://|src="[^/]`).FindString(page); found != "" {
 		t.Errorf("the page holds %q", found)
 	}
-	w := ask(New(options(newFake())), request("GET", "/style.css", ""))
-	if got := w.Header().Get("Content-Type"); w.Code != 200 || got != "text/css; charset=utf-8" || !strings.Contains(w.Body.String(), "table {") {
-		t.Errorf("the style sheet is answered with %d, %s", w.Code, got)
+	types := map[string]string{"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "txt": "text/plain; charset=utf-8"}
+	for _, path := range files() {
+		w := ask(h, request("GET", path, ""))
+		if got := w.Header().Get("Content-Type"); w.Code != 200 || got != types[path[strings.LastIndex(path, ".")+1:]] || w.Body.Len() == 0 {
+			t.Errorf("%s is answered with %d, %s", path, w.Code, got)
+		}
+	}
+	for _, m := range regexp.MustCompile(`(?:src|href)="(/[^"]+\.(?:js|css))"`).FindAllStringSubmatch(page, -1) {
+		if !slices.Contains(files(), m[1]) {
+			t.Errorf("the page loads %s, which is not there", m[1])
+		}
+	}
+	for _, path := range []string{"/index.html", "/vendor", "/vendor/", "/web/style.css"} {
+		expectProblem(t, ask(h, request("GET", path, "")), 404)
 	}
 }
 
