@@ -47,6 +47,9 @@ type Supervisor interface {
 type Statistics interface {
 	// Counts returns a dependency's calls by outcome.
 	Counts(name string) map[proxy.Outcome]uint64
+	// Fallbacks returns the calls answered by a fallback, by its source, and
+	// the age of the copy served last, false if none was.
+	Fallbacks(name string) (served map[proxy.Source]uint64, age time.Duration, ok bool)
 	// Latency returns the median and the 99th percentile of recent calls, and
 	// false if there were none.
 	Latency(name string) (p50, p99 time.Duration, ok bool)

@@ -24,6 +24,7 @@ const payments = `{"name":"payments","listen":"127.0.0.1:7001","upstream":"https
 	`"bulkhead":{"limit":5,"max_concurrent":20,"in_use":3,"waiting":2,"max_waiting":10,"oldest_wait_seconds":0.125},` +
 	`"requests":{"ok":101,"failed":102,"fallback":103,"rejected":104,"canceled":105},` +
 	`"latency":{"p50_seconds":0.004,"p99_seconds":1.5},` +
+	`"fallbacks":{"stale":100,"static":3,"last_stale_age_seconds":37.5},` +
 	`"cache":{"entries":3,"bytes":4096,"share_bytes":1048576,"oldest_seconds":37.5}}`
 
 func TestDependencyIsShownAsSpecified(t *testing.T) {

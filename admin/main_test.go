@@ -118,6 +118,13 @@ func (f *fake) EffectiveConfig() ([]byte, error) { return []byte("admin: {}\n"),
 func (f *fake) Ready() bool                      { return f.ready }
 func (f *fake) LastReload() (time.Time, error)   { return opened, f.lastError }
 
+func (f *fake) Fallbacks(name string) (map[proxy.Source]uint64, time.Duration, bool) {
+	if name != "payments" {
+		return nil, 0, false
+	}
+	return map[proxy.Source]uint64{proxy.SourceStale: 100, proxy.SourceStatic: 3}, 37500 * time.Millisecond, true
+}
+
 func (f *fake) Counts(name string) map[proxy.Outcome]uint64 {
 	if name != "payments" {
 		return nil

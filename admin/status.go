@@ -13,16 +13,17 @@ import (
 
 // status is what is shown of one dependency, in the API as on the page.
 type status struct {
-	Name     string         `json:"name"`
-	Listen   string         `json:"listen"`
-	Upstream string         `json:"upstream"`
-	Breaker  breakerStatus  `json:"breaker"`
-	Bulkhead bulkheadStatus `json:"bulkhead"`
-	Requests requestStatus  `json:"requests"`
-	Latency  latencyStatus  `json:"latency"`
-	Cache    cacheStatus    `json:"cache"`
-	Shadow   *shadowStatus  `json:"shadow,omitempty"` // nil without proposed settings
-	Drill    *drillStatus   `json:"drill,omitempty"`  // nil while none runs
+	Name      string         `json:"name"`
+	Listen    string         `json:"listen"`
+	Upstream  string         `json:"upstream"`
+	Breaker   breakerStatus  `json:"breaker"`
+	Bulkhead  bulkheadStatus `json:"bulkhead"`
+	Requests  requestStatus  `json:"requests"`
+	Latency   latencyStatus  `json:"latency"`
+	Fallbacks fallbackStatus `json:"fallbacks"`
+	Cache     cacheStatus    `json:"cache"`
+	Shadow    *shadowStatus  `json:"shadow,omitempty"` // nil without proposed settings
+	Drill     *drillStatus   `json:"drill,omitempty"`  // nil while none runs
 }
 
 type breakerStatus struct {
@@ -72,6 +73,22 @@ type cacheStatus struct {
 	Bytes         int64    `json:"bytes"`
 	ShareBytes    int64    `json:"share_bytes"`    // that no other dependency can take
 	OldestSeconds *float64 `json:"oldest_seconds"` // age of the oldest copy; nil without any
+}
+
+// fallbackStatus is what was answered in the dependency's place.
+type fallbackStatus struct {
+	Stale               uint64   `json:"stale"`
+	Static              uint64   `json:"static"`
+	LastStaleAgeSeconds *float64 `json:"last_stale_age_seconds"` // of the copy served last; nil before any
+}
+
+func (a *admin) fallbacks(name string) fallbackStatus {
+	served, age, ok := a.Statistics.Fallbacks(name)
+	f := fallbackStatus{Stale: served[proxy.SourceStale], Static: served[proxy.SourceStatic]}
+	if ok {
+		f.LastStaleAgeSeconds = new(age.Seconds())
+	}
+	return f
 }
 
 func newCacheStatus(s *stale.ShelfSnapshot) cacheStatus {
@@ -128,10 +145,11 @@ func (a *admin) status(s *proxy.Snapshot) status {
 			Rejected: counts[proxy.OutcomeRejected],
 			Canceled: counts[proxy.OutcomeCanceled],
 		},
-		Latency: a.latency(s.Name),
-		Cache:   newCacheStatus(&s.Copies),
-		Shadow:  newShadowStatus(s.Shadow),
-		Drill:   newDrillStatus(s.Drill),
+		Latency:   a.latency(s.Name),
+		Fallbacks: a.fallbacks(s.Name),
+		Cache:     newCacheStatus(&s.Copies),
+		Shadow:    newShadowStatus(s.Shadow),
+		Drill:     newDrillStatus(s.Drill),
 	}
 }
 

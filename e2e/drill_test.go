@@ -88,7 +88,7 @@ func TestDrill_ShowsTheFallback(t *testing.T) {
 	if !poll(patience, func() bool { return s.drills(t) == "null" }) {
 		t.Fatal("the drill does not end")
 	}
-	wantWithin(t, "the drill", time.Since(began), 6*time.Second)
+	wantWithin(t, "the drill", time.Since(began), 6*time.Second+slack)
 	s.wantMetric(t, 0, "sidecar_drill_active", "dependency", "a")
 	if !poll(patience, func() bool {
 		r := s.get("A", "/x")

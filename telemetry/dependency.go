@@ -90,6 +90,8 @@ type dependency struct {
 	retries     atomic.Uint64
 	transitions [len(states)]atomic.Uint64
 
+	lastStale atomic.Int64 // 1 + the age of the copy served last, in nanoseconds; 0 = none was
+
 	requestSeconds, attemptSeconds, waitSeconds, staleAge prometheus.Observer
 
 	latency  latency
@@ -132,6 +134,7 @@ func (d *dependency) callDone(c *proxy.Call, now time.Duration) {
 		}
 		if c.Source == proxy.SourceStale {
 			d.staleAge.Observe(c.Age.Seconds())
+			d.lastStale.Store(1 + int64(c.Age))
 		}
 	}
 	if c.Denied != "" {

@@ -177,6 +177,21 @@ func (t *Telemetry) BreakerChanged(name string, tr breaker.Transition) {
 	t.events.transition(name, &tr)
 }
 
+// Fallbacks returns how many calls a dependency's fallbacks have answered, by
+// source, and the age of the copy that was served last; false if none was.
+func (t *Telemetry) Fallbacks(name string) (served map[proxy.Source]uint64, age time.Duration, ok bool) {
+	d := t.find(name)
+	if d == nil {
+		return nil, 0, false
+	}
+	served = make(map[proxy.Source]uint64, len(proxy.Sources))
+	for i, source := range proxy.Sources {
+		served[source] = d.fallbacks[i].sum()
+	}
+	last := d.lastStale.Load()
+	return served, time.Duration(max(0, last-1)), last > 0
+}
+
 // Counts returns a dependency's calls by outcome since it was added; nil for
 // one that was not.
 func (t *Telemetry) Counts(name string) map[proxy.Outcome]uint64 {

@@ -45,6 +45,9 @@ func TestEventsAreCounted(t *testing.T) {
 	for _, to := range []breaker.State{breaker.Open, breaker.HalfOpen, breaker.Open} {
 		tele.BreakerChanged("a", breaker.Transition{To: to})
 	}
+	if served, age, ok := tele.Fallbacks("a"); served[proxy.SourceStale] != 1 || served[proxy.SourceStatic] != 1 || age != time.Minute || !ok {
+		t.Errorf("fallbacks are %v, the last copy was %v old (%v)", served, age, ok)
+	}
 	got := scrape(t, tele)
 	expect(t, got, map[string]float64{
 		`sidecar_requests_total{dependency="a",outcome="ok"}`:                     2,
@@ -62,6 +65,8 @@ func TestEventsAreCounted(t *testing.T) {
 		`sidecar_fallbacks_total{dependency="a",reason="open",source="stale"}`:    1,
 		`sidecar_fallbacks_total{dependency="a",reason="status",source="static"}`: 1,
 		`sidecar_fallbacks_total{dependency="a",reason="status",source="stale"}`:  0,
+		`sidecar_stale_age_seconds_count{dependency="a"}`:                         1,
+		`sidecar_stale_age_seconds_sum{dependency="a"}`:                           60,
 		`sidecar_retries_denied_total{dependency="a",reason="budget"}`:            1,
 		`sidecar_bulkhead_wait_seconds_count{dependency="a"}`:                     1,
 		`sidecar_bulkhead_wait_seconds_sum{dependency="a"}`:                       0.25,

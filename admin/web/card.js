@@ -94,9 +94,10 @@ export class Card {
 		this.#set("limit", `${h.limit}`);
 		this.#set("waiting", `${h.waiting}`);
 
-		const c = status.cache, n = status.requests;
+		const c = status.cache, n = status.requests, f = status.fallbacks;
 		this.#set("copies", [
-			...(n.fallback ? [`${count(n.fallback, "call was", "calls were")} answered by a fallback`] : []),
+			...(f.stale ? [`${count(f.stale, "call was", "calls were")} answered by a copy, the last one ${span(f.last_stale_age_seconds)} old`] : []),
+			...(f.static ? [`${count(f.static, "call was", "calls were")} answered by the static body`] : []),
 			...(c.entries ? [`${count(c.entries, "copy is", "copies are")} kept (${bytes(c.bytes)}), the oldest ${span(c.oldest_seconds)} old`] : []),
 		].join("; "));
 		this.#set("drill", status.drill ? this.#drill(status.drill, at) : "");
