@@ -43,7 +43,9 @@ Try, in another terminal:
   curl -i http://127.0.0.1:7003/find?q=tea                   a stale copy that says so
   curl -X POST http://127.0.0.1:7103/well                    probe, ramp, normal
   curl -X POST 'http://127.0.0.1:7102/sick?status=503'       payments fails; .../well on the same port mends it
-  curl -s http://127.0.0.1:9900/api/dependencies             what the sidecar thinks
+  sidecar drill catalog --error 503 --for 20s                faults on purpose; catalog itself stays well
+  sidecar status --watch                                     the dependencies, the sickest first
+  sidecar advise                                             what to change, drawn from the traffic
   curl -s http://127.0.0.1:9901/metrics | grep ^sidecar_     what Prometheus sees
   open  http://127.0.0.1:9900/                               the status page
 
