@@ -32,12 +32,10 @@ var breaks = []broken{
 // half is the part of a broken answer that arrives.
 var half = strings.Repeat("x", 50)
 
-// breakOff makes a call whose answer breaks off, and returns what came behind
-// the first half.
-func (s *sidecar) breakOff(t *testing.T, u *upstream, path string, b broken, framing string) (rest string, err error) {
-	t.Helper()
-	got := make(chan struct{})
-	u.handle(func(x *exchange) {
+// sendsHalf is an upstream whose answer stops half-way, and ends once the caller
+// has got so far.
+func sendsHalf(framing string, got <-chan struct{}, end func(*exchange)) func(*exchange) {
+	return func(x *exchange) {
 		x.head(http.StatusOK, framing)
 		if strings.HasPrefix(framing, "T") {
 			x.chunk(half)
@@ -45,9 +43,19 @@ func (s *sidecar) breakOff(t *testing.T, u *upstream, path string, b broken, fra
 			x.write(half)
 		}
 		x.until(got)
+		end(x)
+	}
+}
+
+// breakOff makes a call whose answer breaks off, and returns what came behind
+// the first half.
+func (s *sidecar) breakOff(t *testing.T, u *upstream, path string, b broken, framing string) (rest string, err error) {
+	t.Helper()
+	got := make(chan struct{})
+	u.handle(sendsHalf(framing, got, func(x *exchange) {
 		b.end(x)
 		x.close()
-	})
+	}))
 	c := s.dial(t, "A")
 	c.send(t, "GET "+path+" HTTP/1.1\r\nHost: a.test\r\n"+fields(b.line)+"\r\n")
 	res, err := http.ReadResponse(c.in, nil)

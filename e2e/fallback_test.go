@@ -61,7 +61,6 @@ func wantCopy(t *testing.T, r result, body, reason string) {
 // framing and for every HTTP version; a failure for the breaker, no fallback.
 func TestE1_FallbackGluedToStartedResponse(t *testing.T) {
 	t.Parallel()
-	half := strings.Repeat("x", 50)
 	u := newUpstream(t, ok)
 	s := start(t, base+`
 dependencies:
@@ -82,16 +81,7 @@ dependencies:
 			for _, version := range []string{"1.1", "1.0"} {
 				calls[e.result]++
 				got := make(chan struct{})
-				u.handle(func(x *exchange) {
-					x.head(http.StatusOK, framing)
-					if strings.HasPrefix(framing, "T") {
-						x.chunk(half)
-					} else {
-						x.write(half)
-					}
-					x.until(got)
-					e.end(x)
-				})
+				u.handle(sendsHalf(framing, got, e.end))
 				c := s.dial(t, "A")
 				c.send(t, "GET /page HTTP/"+version+"\r\nHost: a.test\r\n\r\n")
 				where := fmt.Sprintf("%s, %s, HTTP/%s", framing, name, version)

@@ -60,7 +60,7 @@ func (c *call) keepCopy(res *http.Response) {
 		c.invalidate(res)
 		return
 	}
-	if body, ok := res.Body.(*answerBody); ok && c.r.Method == http.MethodGet && c.policy.stale() != nil {
+	if body, ok := res.Body.(*answerBody); ok && c.r.Method == http.MethodGet && c.policy.stale() != nil && !c.stream {
 		body.tee = body.a.ticket.Record(stale.Answer{
 			Request: c.r, Response: res, VaryBy: c.policy.stale().VaryBy,
 			Asked: body.a.start, Arrived: body.a.start.Add(body.a.headers),

@@ -12,7 +12,7 @@
 //   - with Set-Cookie, or Vary: *;
 //   - to a request with Authorization or Cookie, unless the answer says public
 //     or s-maxage (§3.5), or the operator keys copies by that header (vary_by);
-//   - larger than max_object_bytes, event streams, and parts (206).
+//   - larger than max_object_bytes, and parts (206); the proxy asks for no event stream.
 //
 // The body is noted as it streams past and let go the moment it grows too
 // large. A slow old answer never replaces a newer one (§4), a failing one never

@@ -3,14 +3,13 @@ package stale
 import (
 	"net/http"
 	"slices"
-	"strings"
 )
 
 // Skip says why an answer was not kept.
 type Skip int
 
-// The reasons that are counted. What no copy is expected of, such as a failure
-// or an event stream, is not.
+// The reasons that are counted. What no copy is expected of, such as a part or a
+// refusal, is not.
 const (
 	SkipDirective   Skip = iota // no-store, private or no-cache
 	SkipVary                    // Vary: *
@@ -33,7 +32,7 @@ func storable(req, header http.Header, status int, varyBy []string) Skip {
 	d := parseDirectives(header["Cache-Control"])
 	switch {
 	case status != http.StatusOK && status != http.StatusNonAuthoritativeInfo && status != http.StatusNoContent,
-		parseDirectives(req["Cache-Control"]).has("no-store"), isEventStream(header):
+		parseDirectives(req["Cache-Control"]).has("no-store"):
 		return unasked
 	case d.has("no-store", "private", "no-cache"):
 		return SkipDirective
@@ -60,9 +59,4 @@ func hasCredentials(req http.Header, keyed []string) bool {
 		}
 	}
 	return false
-}
-
-func isEventStream(h http.Header) bool {
-	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
-	return strings.EqualFold(strings.TrimSpace(kind), "text/event-stream")
 }
