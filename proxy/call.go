@@ -37,7 +37,6 @@ type call struct {
 	policy *Policy
 	route  *Route // nil: the dependency's own policy
 	w      http.ResponseWriter
-	rc     *http.ResponseController
 	r      *http.Request
 	path   string // escaped, without the query
 	start  time.Time
@@ -86,19 +85,23 @@ func (d *Dependency) begin(w http.ResponseWriter, r *http.Request) *call {
 	d.arrived.Store(int64(now.Sub(d.created)))
 	c := &call{
 		d: d, run: d.current.Load(),
-		w: w, rc: http.NewResponseController(w), r: r,
+		w: w, r: r,
 		path: rawPath(r), start: now, ctx: r.Context(),
 		outcome: OutcomeCanceled, reason: ReasonCanceled, status: statusCanceled,
 	}
 	c.policy, c.route = c.run.settings.match(r.Method, c.path)
 	// In HTTP/2 a request without a body does not have [http.NoBody].
 	if r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0 {
-		c.body = newCallerBody(r.Body, c.policy.MaxRequestBytes, c.rc)
+		c.body = newCallerBody(r.Body, c.policy.MaxRequestBytes, c.connection())
 	}
 	c.patience, c.patient = patience(r)
 	d.budget.Call(c.start)
 	return c
 }
+
+// connection returns the means to flush, hurry or take over the caller's
+// connection. Few calls need them.
+func (c *call) connection() *http.ResponseController { return http.NewResponseController(c.w) }
 
 // forward returns the request as ReverseProxy gets it: under the call's
 // context, with a body that knows whom it waits for.
@@ -147,7 +150,7 @@ func (c *call) end() {
 	c.ended = true
 	if c.hurried {
 		// The caller did read after all: its next call is on this connection.
-		_ = c.rc.SetWriteDeadline(time.Time{})
+		_ = c.connection().SetWriteDeadline(time.Time{})
 	}
 	c.mu.Unlock()
 	if c.tunnel != nil {
@@ -192,11 +195,11 @@ func (c *call) breakOff(why Reason) {
 // send goes out before. To an HTTP/1.0 caller the end of the connection is the
 // end of the body, so only a reset can tell.
 func (c *call) abort() {
-	_ = c.rc.Flush()
+	_ = c.connection().Flush()
 	if c.r.ProtoAtLeast(1, 1) {
 		return
 	}
-	conn, _, err := c.rc.Hijack()
+	conn, _, err := c.connection().Hijack()
 	if err != nil {
 		return
 	}

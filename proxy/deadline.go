@@ -123,7 +123,7 @@ func (c *call) expire(why error) {
 	c.mu.Lock()
 	if c.committed && !c.ended {
 		// A caller that does not read would hold its permit for ever.
-		c.hurried = c.rc.SetWriteDeadline(time.Now().Add(unblockGrace)) == nil
+		c.hurried = c.connection().SetWriteDeadline(time.Now().Add(unblockGrace)) == nil
 	}
 	c.mu.Unlock()
 	if c.body.pending() {
