@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sidecar/http1"
 	"sidecar/resilience/breaker"
 	"sidecar/stale"
 )
@@ -21,9 +22,7 @@ type attempt struct {
 	retry  bool
 	probe  bool
 	body   *replayReader // nil when the request has none
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	ticket stale.Ticket // under which the answer may be kept
+	ticket stale.Ticket  // under which the answer may be kept
 
 	drill    *drill // that it met, or nil
 	withheld bool   // by the drill: nothing went to the upstream
@@ -32,12 +31,16 @@ type attempt struct {
 		cut bool          // the attempt did not outlast it
 	}
 
-	conn   net.Conn // the connection it was sent on; nil if it got none
-	reused bool
-	wrote  atomic.Bool // the request's headers have been written on it
-	before int64       // bytes that had been written on conn by then
+	exchange http1.Exchange // what it is sent by, if it has no body; else:
+	conn     net.Conn       // the connection it was sent on; nil if it got none
+	reused   bool
+	wrote    atomic.Bool // the request's headers have been written on it
+	before   int64       // bytes that had been written on conn by then
 
-	mu       sync.Mutex  // guards everything below
+	mu       sync.Mutex // guards everything below
+	cause    error      // why it was ended; nil before
+	ctx      context.Context
+	stop     context.CancelCauseFunc // of ctx; both are nil until wanted
 	timer    *time.Timer // attempt_timeout; for a probe, then the wait for its body
 	sent     time.Time   // when the request body was sent; zero before
 	headers  time.Duration
@@ -54,7 +57,6 @@ type attempt struct {
 // newAttempt prepares the call's next request to the upstream.
 func (c *call) newAttempt() *attempt {
 	a := &attempt{c: c, start: time.Now(), retry: c.tries > 0, probe: c.permit.Probe(), ticket: c.ticket()}
-	a.ctx, a.cancel = context.WithCancelCause(a.traced())
 	c.mu.Lock()
 	c.latest = a
 	c.mu.Unlock()
@@ -68,25 +70,24 @@ func (c *call) newAttempt() *attempt {
 // attemptContext is that of the latest attempt.
 func (c *call) attemptContext() context.Context {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.latest.ctx
+	a := c.latest
+	c.mu.Unlock()
+	return a.context()
 }
 
 // send makes the attempt and returns the response with its headers.
 func (a *attempt) send(req *http.Request) (*http.Response, error) {
-	out := req.WithContext(a.ctx)
 	if a.c.patient {
 		if a.retry {
-			out.Header = req.Header.Clone() // the last attempt may still be read from
+			req = req.WithContext(req.Context())
+			req.Header = req.Header.Clone() // the last attempt may still be read from
 		}
-		a.c.passDeadline(out.Header)
+		a.c.passDeadline(req.Header)
 	}
-	if a.body != nil {
-		out.Body = a.body
-	} else {
+	if a.body == nil {
 		a.bodySent()
 	}
-	res, err := a.c.run.pool.RoundTrip(out)
+	res, err := a.c.run.pool.send(a, req)
 	a.headersDone()
 	return res, err
 }
@@ -216,12 +217,12 @@ func (a *attempt) whyFailed(err error) Reason {
 	if a.c.body.fault() != nil {
 		return ReasonCanceled
 	}
-	if a.ctx.Err() == nil {
-		why := classify(err)
-		if why == ReasonProtocol && endedOn(a.conn) {
-			return ReasonReset // in the middle of a line
-		}
-		return why
+	if cause := a.cut(); cause != nil {
+		return whyCut(cause)
 	}
-	return whyCut(context.Cause(a.ctx))
+	why := classify(err)
+	if why == ReasonProtocol && (a.exchange.Ended() || endedOn(a.conn)) {
+		return ReasonReset // in the middle of a line
+	}
+	return why
 }

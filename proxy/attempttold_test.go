@@ -60,7 +60,7 @@ func TestGivenTransport(t *testing.T) {
 	up := &upstream{}
 	s := usual()
 	s.Transport = up
-	if got := newPool(s).RoundTripper; got != up {
+	if got := newPool(s).instead; got != up {
 		t.Errorf("attempts are sent by %v, want the settings' transport", got)
 	}
 }

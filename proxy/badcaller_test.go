@@ -92,7 +92,7 @@ func TestUpstreamIsLetGo(t *testing.T) {
 			bubble(t, nil, func(r *rig) {
 				var closed time.Duration
 				began := time.Now()
-				r.d.current.Load().pool.RoundTripper = roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+				r.d.current.Load().pool.instead = roundTripperFunc(func(req *http.Request) (*http.Response, error) {
 					r.up.seen = append(r.up.seen, &request{})
 					<-req.Context().Done()
 					closed = time.Since(began)

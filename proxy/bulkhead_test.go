@@ -181,13 +181,13 @@ func TestWaiterAsksAgain(t *testing.T) {
 func TestPanic(t *testing.T) {
 	bubble(t, both(size(1, 0, 0), trips(1)), func(r *rig) {
 		r.tripped()
-		r.d.current.Load().pool.RoundTripper = roundTripperFunc(func(*http.Request) (*http.Response, error) {
+		r.d.current.Load().pool.instead = roundTripperFunc(func(*http.Request) (*http.Response, error) {
 			panic(http.ErrAbortHandler)
 		})
 		if a := r.get("/"); !a.aborted {
 			r.Error("the panic got lost")
 		}
-		r.d.current.Load().pool.RoundTripper = r.up
+		r.d.current.Load().pool.instead = r.up
 		r.up.will(reply{})
 		r.get("/").want(t, 200, "", 0)
 	})

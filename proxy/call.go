@@ -23,10 +23,6 @@ var (
 	errCallEnded = errors.New("the call has ended")
 )
 
-// callKey is the context key under which a request carries its call.
-type callKey struct{}
-
-func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 
 // call is the state of one call from arrival to its last byte. The goroutine
 // of the handler owns it; what timers and the Transport's goroutines touch
@@ -45,7 +41,7 @@ type call struct {
 	patience time.Duration // from start
 
 	ctx    context.Context
-	cancel context.CancelCauseFunc
+	ending callContext
 	timer  *time.Timer // the deadline; nil without one
 	body   *callerBody // nil when the request has none
 	replay *replay     // body, for several attempts; nil likewise
@@ -160,9 +156,7 @@ func (c *call) end() {
 		c.abort()
 	}
 	c.body.interrupt()
-	if c.cancel != nil {
-		c.cancel(errCallEnded)
-	}
+	c.leaveContext()
 	c.d.inFlight.Add(-1)
 	duration := time.Since(c.start)
 	if c.grpc && c.policy.Timeout > 0 && duration > c.policy.Timeout {

@@ -47,7 +47,7 @@ func TestConnectIsGivenUp(t *testing.T) {
 				var took time.Duration
 				began := time.Now()
 				var dial sync.WaitGroup
-				r.d.current.Load().pool.RoundTripper = roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+				r.d.current.Load().pool.instead = roundTripperFunc(func(req *http.Request) (*http.Response, error) {
 					dial.Go(func() {
 						ctx, cancel := connectContext(context.WithoutCancel(req.Context()))
 						defer cancel()

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -81,8 +80,7 @@ func (c *call) passDeadline(h http.Header) {
 // startDeadline gives the call a context of its own that ends at its timeout,
 // or when its caller's patience does.
 func (c *call) startDeadline() {
-	ctx := context.WithValue(c.r.Context(), callKey{}, c)
-	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	c.enterContext()
 	d, why := c.policy.Timeout, errTimeout
 	if c.patient && (d <= 0 || c.patience < d) {
 		d, why = c.patience, errDeadline

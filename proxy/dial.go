@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"net"
+	"net/url"
 	"sync/atomic"
 )
 
@@ -26,6 +27,20 @@ func (d *dialer) plain(ctx context.Context, network, address string) (net.Conn, 
 	ctx, cancel := connectContext(ctx)
 	defer cancel()
 	return d.connect(ctx, network, address)
+}
+
+// direct returns a function that connects to an upstream for exchanges that
+// count by themselves.
+func (d *dialer) direct(u *url.URL) func(ctx context.Context) (net.Conn, error) {
+	address := u.Host
+	if u.Port() == "" {
+		address = net.JoinHostPort(u.Hostname(), "80")
+	}
+	return func(ctx context.Context) (net.Conn, error) {
+		ctx, cancel := connectContext(ctx)
+		defer cancel()
+		return d.uncounted(ctx, "tcp", address)
+	}
 }
 
 // secure returns a function that connects and shakes hands, both within one
@@ -84,11 +99,19 @@ func connectContext(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 func (d *dialer) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := d.uncounted(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &countedConn{Conn: conn}, nil
+}
+
+func (d *dialer) uncounted(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := d.dial(ctx, network, address)
 	if err != nil {
 		return nil, &dialError{err}
 	}
-	return &countedConn{Conn: conn}, nil
+	return conn, nil
 }
 
 // tlsError marks an error of the TLS handshake.

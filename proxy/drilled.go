@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"net"
@@ -67,11 +66,12 @@ func (a *attempt) heldUp(d *drill) error {
 			a.cancel(errAttempt)
 		}
 	case <-d.over:
-	case <-a.ctx.Done():
+	case <-a.context().Done():
 	}
 	a.delayed.by = time.Since(begun)
-	a.delayed.cut = a.ctx.Err() != nil
-	return context.Cause(a.ctx)
+	err := a.cut()
+	a.delayed.cut = err != nil
+	return err
 }
 
 // answerFor makes an upstream's answer of a status. Like an upstream it takes

@@ -43,7 +43,7 @@ func TestGRPCStatus(t *testing.T) {
 
 // trailered sets trailers at the end of a scripted answer.
 func (r *rig) trailered(trailer http.Header) {
-	r.d.current.Load().pool.RoundTripper = roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+	r.d.current.Load().pool.instead = roundTripperFunc(func(req *http.Request) (*http.Response, error) {
 		res, err := r.up.RoundTrip(req)
 		if err == nil {
 			res.Body = &ending{res.Body, res, trailer}

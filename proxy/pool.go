@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sidecar/http1"
 )
 
 const (
@@ -41,11 +43,12 @@ const (
 
 // pool holds the connections to one upstream. It is safe for concurrent use.
 type pool struct {
-	http.RoundTripper // picks a transport for each request
-	protocol          Protocol
-	secure            bool // https
-	dialer            *dialer
-	ages              bool // the upstream is a name, which can move
+	instead  http.RoundTripper // of the transports below, where settings name one
+	upstream *url.URL
+	protocol Protocol
+	secure   bool // https
+	dialer   *dialer
+	ages     bool // the upstream is a name, which can move
 
 	mu      sync.Mutex // serialises renew
 	current atomic.Pointer[transports]
@@ -54,6 +57,7 @@ type pool struct {
 // transports are the connections of one age, by how they speak.
 type transports struct {
 	born         time.Time
+	direct       *http1.Transport // HTTP/1.1 without TLS, but for what http1 leaves to net/http
 	http1, http2 *http.Transport
 	agreed       *http.Transport // whichever of both ALPN agrees on (RFC 7301)
 }
@@ -62,27 +66,36 @@ type transports struct {
 // from the environment and re-send nothing unseen (see [sendOnce]).
 func newPool(s *Settings) *pool {
 	p := &pool{
-		protocol: s.Protocol, secure: s.Upstream.Scheme == "https",
+		instead: s.Transport, upstream: s.Upstream, protocol: s.Protocol, secure: s.Upstream.Scheme == "https",
 		dialer: newDialer(s.TLS), ages: isName(s.Upstream),
 	}
 	p.current.Store(p.newTransports())
-	if p.RoundTripper = s.Transport; p.RoundTripper != nil {
-		return p
-	}
-	p.RoundTripper = roundTripperFunc(func(r *http.Request) (*http.Response, error) {
-		t, http2 := p.pick(r)
-		if !http2 {
-			sendOnce(r)
-		}
-		return t.RoundTrip(r)
-	})
 	return p
+}
+
+// send sends an attempt's request and returns the answer with its headers.
+func (p *pool) send(a *attempt, req *http.Request) (*http.Response, error) {
+	now := p.present()
+	t, http2 := p.pick(now, req)
+	switch {
+	case p.instead != nil:
+		return p.instead.RoundTrip(a.traced(req))
+	case http2:
+		return t.RoundTrip(a.traced(req))
+	case p.secure, req.Header.Get("Upgrade") != "", req.Header.Get("Expect") != "":
+		return t.RoundTrip(sendOnce(a.traced(req)))
+	default:
+		return a.direct(now.direct, req)
+	}
 }
 
 func isName(u *url.URL) bool { return net.ParseIP(u.Hostname()) == nil }
 
 func (p *pool) newTransports() *transports {
 	t := &transports{born: time.Now(), http1: p.newTransport(), http2: p.newTransport(), agreed: p.newTransport()}
+	t.direct = &http1.Transport{
+		Dial: p.dialer.direct(p.upstream), IdleTimeout: idleConnTimeout, MaxHeaderBytes: maxResponseHeader,
+	}
 	t.http1.Protocols.SetHTTP1(true)
 	t.http1.DialTLSContext = p.dialer.secure("http/1.1")
 	t.http2.Protocols.SetHTTP2(true)
@@ -111,8 +124,7 @@ func (p *pool) newTransport() *http.Transport {
 // that is HTTP/2, or may be: before the first handshake there is no connection
 // that could have died, and in HTTP/2 [sendOnce] would be seen. An upgrade is
 // HTTP/1.1's alone (RFC 9110 §7.8).
-func (p *pool) pick(r *http.Request) (t *http.Transport, http2 bool) {
-	now := p.present()
+func (p *pool) pick(now *transports, r *http.Request) (t *http.Transport, http2 bool) {
 	switch {
 	case p.protocol == ProtocolHTTP1, r.Header.Get("Upgrade") != "":
 		return now.http1, false
@@ -149,6 +161,7 @@ func (p *pool) present() *transports {
 func (p *pool) retire() { p.current.Load().close() }
 
 func (t *transports) close() {
+	t.direct.CloseIdleConnections()
 	for _, one := range []*http.Transport{t.http1, t.http2, t.agreed} {
 		one.CloseIdleConnections()
 	}

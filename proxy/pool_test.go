@@ -213,8 +213,8 @@ func TestPick(t *testing.T) {
 		if c.upgrade {
 			r.Header.Set("Upgrade", "echo")
 		}
-		tr, http2 := p.pick(r.WithContext(context.WithValue(r.Context(), callKey{}, &call{r: r})))
 		now := p.present()
+		tr, http2 := p.pick(now, r.WithContext(context.WithValue(r.Context(), callKey{}, &call{r: r})))
 		got := map[*http.Transport]string{now.http1: "http1", now.http2: "http2", now.agreed: "agreed"}[tr]
 		if got == "agreed" {
 			got += map[bool]string{true: ", maybe 2", false: ", 1"}[http2]

@@ -57,7 +57,7 @@ func (c *call) attempt(req *http.Request) (a *attempt, res *http.Response, why R
 	res, err = a.meetDrill(req)
 	for res == nil && err == nil {
 		res, err = a.send(req)
-		if err == nil || !a.reused || !a.unsent() || !c.replay.rewind() || a.ctx.Err() != nil {
+		if err == nil || !a.reused || !a.unsent() || !c.replay.rewind() || a.cut() != nil {
 			break
 		}
 		// A kept-alive connection had died before a byte was written: the

@@ -68,7 +68,7 @@ func bubble(t *testing.T, change func(*Settings), test func(*rig)) {
 		defer r.store.Close()
 		r.d = New("payments", s, r.store, r.recorder)
 		defer r.d.Close()
-		r.d.current.Load().pool.RoundTripper = r.up
+		r.d.current.Load().pool.instead = r.up
 		test(r)
 		for _, a := range r.made {
 			a.wait()
@@ -114,8 +114,8 @@ func (r *rig) update(change func(*Settings)) {
 	s := *r.d.current.Load().settings
 	change(&s)
 	r.d.Update(&s)
-	if p := r.d.current.Load().pool; p.RoundTripper != r.up {
-		p.RoundTripper = r.up
+	if p := r.d.current.Load().pool; p.instead != r.up {
+		p.instead = r.up
 	}
 }
 

@@ -16,9 +16,9 @@ import (
 // In HTTP/2 an empty body would be seen, as a frame of its own. What is
 // repeated there is only what the upstream has said it did not process
 // (RFC 9113 §8.7), and it is counted: see [attempt.gotConn].
-func sendOnce(r *http.Request) {
+func sendOnce(r *http.Request) *http.Request {
 	if r.Body != nil && r.Body != http.NoBody {
-		return
+		return r
 	}
 	switch r.Method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch:
@@ -26,10 +26,11 @@ func sendOnce(r *http.Request) {
 		// Idempotency-Key, which the Transport looks up by its canonical name.
 		r.Body = nil
 		hideIdempotencyKey(r)
-		return
+		return r
 	}
 	r.Body = emptyBody{}
 	r.TransferEncoding = []string{"identity"}
+	return r
 }
 
 // hideIdempotencyKey writes the key's name in lower case. Names of fields are

@@ -155,7 +155,7 @@ func TestRequestTrailers(t *testing.T) {
 		a.req.Body = trailing{a.req.Body, a.req.Trailer}
 		r.made = append(r.made, a)
 		var got http.Header
-		r.d.current.Load().pool.RoundTripper = roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+		r.d.current.Load().pool.instead = roundTripperFunc(func(req *http.Request) (*http.Response, error) {
 			res, err := r.up.RoundTrip(req)
 			got = req.Trailer.Clone()
 			return res, err

@@ -1,13 +1,14 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
 	"strings"
 	"time"
+
+	"sidecar/http1"
 )
 
 // mostInterim bounds the interim responses of one attempt. net/http bounds
@@ -19,25 +20,30 @@ var errInterim = errors.New("the upstream sent too many interim responses")
 // interim is an interim response (RFC 9110 §15.2), such as 103 Early Hints.
 type interim struct {
 	code   int
-	header textproto.MIMEHeader
+	header http.Header
 }
 
-// traced returns the context that an attempt is sent under. The trace that
+// traced returns the attempt's request as net/http's Transport gets it, with
+// the attempt's context, body and trace. The trace that
 // ReverseProxy has put into the request's own context is left out, but for the
 // function that passes interim responses on: each attempt has a trace of its
 // own, so that late news of one cannot be taken for another's.
-func (a *attempt) traced() context.Context {
+func (a *attempt) traced(req *http.Request) *http.Request {
 	trace := &httptrace.ClientTrace{
 		GotConn:        a.gotConn,
 		WroteHeaders:   func() { a.wrote.Store(true) },
-		Got1xxResponse: a.gotInterim,
+		Got1xxResponse: func(code int, h textproto.MIMEHeader) error { return a.Interim(code, http.Header(h)) },
 	}
 	if a.c.r.Header.Get("Expect") != "" {
 		// The Transport would send the body behind an answer that came in
 		// place of 100 Continue, and so ask the caller for it.
 		trace.GotFirstResponseByte = func() { a.body.hold(true) }
 	}
-	return httptrace.WithClientTrace(a.c.ctx, trace)
+	out := req.WithContext(httptrace.WithClientTrace(a.context(), trace))
+	if a.body != nil {
+		out.Body = a.body
+	}
+	return out
 }
 
 // gotConn notes which connection the attempt is sent on. A second one, after
@@ -59,6 +65,9 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 // unsent reports whether provably no byte of this attempt reached a
 // connection. What a drill held up for too long would have been sent.
 func (a *attempt) unsent() bool {
+	if a.exchange.Written() > 0 {
+		return false
+	}
 	if a.conn == nil {
 		return !a.delayed.cut
 	}
@@ -66,11 +75,22 @@ func (a *attempt) unsent() bool {
 	return known && written == a.before
 }
 
-// gotInterim passes an interim response on, without the fields of the
+// direct sends the attempt's request in this goroutine.
+func (a *attempt) direct(t *http1.Transport, req *http.Request) (*http.Response, error) {
+	if a.body != nil {
+		req = req.WithContext(req.Context())
+		req.Body = a.body
+	}
+	res, err := t.RoundTrip(a.c.ctx, req, &a.exchange, a)
+	a.reused = a.exchange.Reused()
+	return res, err
+}
+
+// Interim passes an interim response on, without the fields of the
 // upstream's connection, which ReverseProxy would pass too. While the attempt
 // may still be made again it waits for the attempt's end, so that nothing of a
 // failed attempt reaches the caller.
-func (a *attempt) gotInterim(code int, header textproto.MIMEHeader) error {
+func (a *attempt) Interim(code int, header http.Header) error {
 	a.body.hold(false)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,12 +103,12 @@ func (a *attempt) gotInterim(code int, header textproto.MIMEHeader) error {
 	if code == http.StatusContinue {
 		return nil // net/http says it, when the caller's body is first read
 	}
-	removeHopByHop(http.Header(header))
+	removeHopByHop(header)
 	if a.c.tries < a.c.policy.Retry.MaxRetries && idempotent(a.c.r) {
 		a.held = append(a.held, interim{code, header})
 		return nil
 	}
-	return a.c.passInterim(code, header)
+	return a.c.passInterim(code, textproto.MIMEHeader(header))
 }
 
 // releaseInterim passes on what the last attempt said before its answer.
@@ -96,7 +116,7 @@ func (a *attempt) releaseInterim() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, i := range a.held {
-		_ = a.c.passInterim(i.code, i.header)
+		_ = a.c.passInterim(i.code, textproto.MIMEHeader(i.header))
 	}
 	a.held = nil
 }

@@ -13,7 +13,7 @@ import (
 
 // informing makes the upstream say interim responses before each answer.
 func (r *rig) informing(codes ...int) {
-	r.d.current.Load().pool.RoundTripper = roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+	r.d.current.Load().pool.instead = roundTripperFunc(func(req *http.Request) (*http.Response, error) {
 		trace := httptrace.ContextClientTrace(req.Context())
 		for _, code := range codes {
 			if err := trace.Got1xxResponse(code, textproto.MIMEHeader{"Link": {"a"}, "Connection": {"X-Hop"}, "X-Hop": {"1"}, "Keep-Alive": {"5"}}); err != nil {
@@ -88,7 +88,7 @@ func TestInterimWithoutEnd(t *testing.T) {
 // which is counted; one that only looked for a connection made none.
 func TestHiddenAttemptsAreCounted(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
-		r.d.current.Load().pool.RoundTripper = roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+		r.d.current.Load().pool.instead = roundTripperFunc(func(req *http.Request) (*http.Response, error) {
 			trace := httptrace.ContextClientTrace(req.Context())
 			trace.GotConn(httptrace.GotConnInfo{Conn: &countedConn{Conn: sink{}}}) // died before anything was written
 			for range 2 {

@@ -28,7 +28,7 @@ type far struct {
 // wired puts net/http's Transport into the rig, with pipes to far.
 func (r *rig) wired(f *far) {
 	p := newPool(r.d.current.Load().settings)
-	p.current.Load().http1.DialContext = func(context.Context, string, string) (net.Conn, error) {
+	p.dialer.dial = func(context.Context, string, string) (net.Conn, error) {
 		near, end := net.Pipe()
 		f.mu.Lock()
 		f.dials++
@@ -37,7 +37,7 @@ func (r *rig) wired(f *far) {
 		if f.wrap != nil {
 			near = f.wrap(near)
 		}
-		return &countedConn{Conn: near}, nil
+		return near, nil
 	}
 	r.d.current.Load().pool = p
 	r.up.unseen = 0
@@ -125,7 +125,7 @@ func TestWireWithoutBody(t *testing.T) {
 		{"POST", nil, "Content-Length: 0\r\n"},
 		{"PUT", nil, "Content-Length: 0\r\n"},
 		{"PATCH", nil, "Content-Length: 0\r\n"},
-		{"POST", key, "Content-Length: 0\r\nidempotency-key: k\r\n"},
+		{"POST", key, "Content-Length: 0\r\nIdempotency-Key: k\r\n"},
 	} {
 		bubble(t, nil, func(r *rig) {
 			f := &far{plays: []func(net.Conn, *bufio.Reader) bool{answers("200 OK", "")}}

@@ -162,7 +162,7 @@ func TestObserve(t *testing.T) {
 func TestHostDoesNotRoute(t *testing.T) {
 	bubble(t, func(s *Settings) { s.PreserveHost = true }, func(r *rig) {
 		var to string
-		r.d.current.Load().pool.RoundTripper = roundTripperFunc(func(req *http.Request) (*http.Response, error) {
+		r.d.current.Load().pool.instead = roundTripperFunc(func(req *http.Request) (*http.Response, error) {
 			to = req.URL.Host
 			return r.up.RoundTrip(req)
 		})
