@@ -41,8 +41,8 @@ type attempt struct {
 	cause    error      // why it was ended; nil before
 	ctx      context.Context
 	stop     context.CancelCauseFunc // of ctx; both are nil until wanted
-	timer    *time.Timer // attempt_timeout; for a probe, then the wait for its body
-	sent     time.Time   // when the request body was sent; zero before
+	timer    *time.Timer             // attempt_timeout; for a probe, then the wait for its body
+	sent     time.Time               // when the request body was sent; zero before
 	headers  time.Duration
 	status   int           // of the response; 0 before
 	code     int           // gRPC's status of the response

@@ -23,7 +23,6 @@ var (
 	errCallEnded = errors.New("the call has ended")
 )
 
-
 // call is the state of one call from arrival to its last byte. The goroutine
 // of the handler owns it; what timers and the Transport's goroutines touch
 // stands below mu or is safe for concurrent use itself.
