@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -107,9 +106,9 @@ func (t trouble) proxyStatus() string {
 		return drillStatus
 	}
 	if t.why == ReasonStatus {
-		return fmt.Sprintf("sidecar; received-status=%d; details=%q", t.status, t.why)
+		return "sidecar; received-status=" + strconv.Itoa(t.status) + `; details="` + string(t.why) + `"`
 	}
-	return fmt.Sprintf("sidecar; error=%s; details=%q", t.proxy, t.why)
+	return "sidecar; error=" + t.proxy + `; details="` + string(t.why) + `"`
 }
 
 // write sends a whole answer; net/http leaves the body out where none is

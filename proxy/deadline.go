@@ -13,8 +13,8 @@ const timeoutHeader = "X-Request-Timeout-Ms"
 // patience returns how long the caller will wait, where it says so. What
 // cannot be read is passed on as it is.
 func patience(r *http.Request) (d time.Duration, said bool) {
-	if text := r.Header.Get(timeoutHeader); text != "" {
-		if ms, err := strconv.ParseUint(text, 10, 40); err == nil {
+	if text := r.Header[timeoutHeader]; len(text) > 0 {
+		if ms, err := strconv.ParseUint(text[0], 10, 40); err == nil {
 			d, said = time.Duration(ms)*time.Millisecond, true
 		}
 	}

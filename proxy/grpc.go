@@ -9,7 +9,12 @@ import (
 // isGRPC reports whether headers are those of a gRPC message: application/grpc
 // with any message format, but not gRPC-Web, which ends in its body.
 func isGRPC(h http.Header) bool {
-	rest, ok := strings.CutPrefix(strings.ToLower(h.Get("Content-Type")), "application/grpc")
+	const grpc = "application/grpc"
+	kind := h["Content-Type"]
+	if len(kind) == 0 || len(kind[0]) < len(grpc) {
+		return false
+	}
+	rest, ok := strings.CutPrefix(strings.ToLower(kind[0]), grpc)
 	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')
 }
 

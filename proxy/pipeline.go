@@ -93,5 +93,7 @@ func (c *call) settle(o breaker.Outcome) {
 	permit := c.permit
 	c.permit = breaker.Permit{}
 	c.mu.Unlock()
-	permit.Done(time.Now(), o)
+	if permit != (breaker.Permit{}) {
+		permit.Done(time.Now(), o)
+	}
 }

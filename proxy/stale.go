@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -112,12 +111,13 @@ func (c *call) staleCopy(s *Stale) answerer {
 // answer replays the copy, marked as one.
 func (s *staleReplay) answer(c *call, t trouble) {
 	c.source, c.age = SourceStale, s.copied.Age(s.now)
-	age, ttl := int64(c.age/time.Second), int64(s.copied.TTL(s.now)/time.Second)
+	age := strconv.FormatInt(int64(c.age/time.Second), 10)
+	ttl := strconv.FormatInt(int64(s.copied.TTL(s.now)/time.Second), 10)
 	h := c.w.Header()
 	maps.Copy(h, s.copied.Header())
-	h["Age"] = []string{strconv.FormatInt(age, 10)}
+	h["Age"] = []string{age}
 	h["Proxy-Status"] = append(slices.Clip(h["Proxy-Status"]), t.proxyStatus())
-	h["Cache-Status"] = append(slices.Clip(h["Cache-Status"]), fmt.Sprintf("sidecar; hit; ttl=%d; detail=%s", ttl, t.why))
-	h["Sidecar-Degraded"] = []string{fmt.Sprintf("stale; reason=%s; age=%d", t.why, age)}
+	h["Cache-Status"] = append(slices.Clip(h["Cache-Status"]), "sidecar; hit; ttl="+ttl+"; detail="+string(t.why))
+	h["Sidecar-Degraded"] = []string{"stale; reason=" + string(t.why) + "; age=" + age}
 	c.status = s.copied.Write(c.w, c.r)
 }

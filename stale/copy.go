@@ -59,16 +59,37 @@ func (c *Copy) Write(w http.ResponseWriter, r *http.Request) int {
 	if _, ok := c.header["Content-Type"]; !ok {
 		h["Content-Type"] = nil // net/http would guess one
 	}
-	if c.status != http.StatusOK {
-		if c.status != http.StatusNoContent {
-			h["Content-Length"] = []string{strconv.Itoa(len(c.body))}
-		}
-		w.WriteHeader(c.status)
-		if c.status != http.StatusNoContent && r.Method != http.MethodHead {
-			_, _ = w.Write(c.body)
-		}
-		return c.status
+	if c.status == http.StatusOK && !unconditional(r) {
+		return c.serve(w, r)
 	}
+	if c.status == http.StatusOK {
+		h["Accept-Ranges"] = []string{"bytes"} // as in the answers to other requests
+	}
+	if c.status != http.StatusNoContent {
+		h["Content-Length"] = []string{strconv.Itoa(len(c.body))}
+	}
+	w.WriteHeader(c.status)
+	if c.status != http.StatusNoContent && r.Method != http.MethodHead {
+		_, _ = w.Write(c.body)
+	}
+	return c.status
+}
+
+// unconditional reports whether a request asks for the whole, whatever its
+// caller has already.
+func unconditional(r *http.Request) bool {
+	for name := range r.Header {
+		switch name {
+		case "If-None-Match", "If-Modified-Since", "If-Range", "Range", "If-Match", "If-Unmodified-Since":
+			return false
+		}
+	}
+	return true
+}
+
+// serve answers a request with conditions or ranges from the copy.
+func (c *Copy) serve(w http.ResponseWriter, r *http.Request) int {
+	h := w.Header()
 	modified, _ := http.ParseTime(h.Get("Last-Modified"))
 	s := &statusWriter{ResponseWriter: w, status: http.StatusOK, whole: len(c.body)}
 	http.ServeContent(s, judged(r), "", modified, bytes.NewReader(c.body))
