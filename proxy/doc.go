@@ -53,7 +53,8 @@
 //
 // The caller's target byte for byte after the upstream's own path, the
 // caller's headers without the hop-by-hop ones, and each request as often as
-// attempts are counted, but for those that a drill withheld: the re-sending
+// attempts are counted, but for those that a drill withheld: HTTP/1.1 without
+// TLS is spoken by package http1, which re-sends nothing, and the re-sending
 // that net/http's Transport does on its own is switched off in HTTP/1.1 and
 // counted in HTTP/2. One thing is still done silently, since the upstream
 // cannot see it: a request of which no byte was written, because a kept-alive

@@ -4,9 +4,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"sidecar/http1"
 )
@@ -57,7 +59,7 @@ type pool struct {
 // transports are the connections of one age, by how they speak.
 type transports struct {
 	born         time.Time
-	direct       *http1.Transport // HTTP/1.1 without TLS, but for what http1 leaves to net/http
+	direct       *http1.Transport // HTTP/1.1 without TLS, but for what it leaves to net/http; may be nil
 	http1, http2 *http.Transport
 	agreed       *http.Transport // whichever of both ALPN agrees on (RFC 7301)
 }
@@ -82,7 +84,7 @@ func (p *pool) send(a *attempt, req *http.Request) (*http.Response, error) {
 		return p.instead.RoundTrip(a.traced(req))
 	case http2:
 		return t.RoundTrip(a.traced(req))
-	case p.secure, req.Header.Get("Upgrade") != "", req.Header.Get("Expect") != "":
+	case now.direct == nil, req.Header["Upgrade"] != nil, req.Header["Expect"] != nil:
 		return t.RoundTrip(sendOnce(a.traced(req)))
 	default:
 		return a.direct(now.direct, req)
@@ -91,10 +93,16 @@ func (p *pool) send(a *attempt, req *http.Request) (*http.Response, error) {
 
 func isName(u *url.URL) bool { return net.ParseIP(u.Hostname()) == nil }
 
+// isASCII tells names that are looked up as they stand from those that net/http
+// has to encode (RFC 5891).
+func isASCII(s string) bool { return !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) }
+
 func (p *pool) newTransports() *transports {
 	t := &transports{born: time.Now(), http1: p.newTransport(), http2: p.newTransport(), agreed: p.newTransport()}
-	t.direct = &http1.Transport{
-		Dial: p.dialer.direct(p.upstream), IdleTimeout: idleConnTimeout, MaxHeaderBytes: maxResponseHeader,
+	if !p.secure && isASCII(p.upstream.Host) {
+		t.direct = &http1.Transport{
+			Dial: p.dialer.direct(p.upstream), IdleTimeout: idleConnTimeout, MaxHeaderBytes: maxResponseHeader,
+		}
 	}
 	t.http1.Protocols.SetHTTP1(true)
 	t.http1.DialTLSContext = p.dialer.secure("http/1.1")
@@ -161,7 +169,9 @@ func (p *pool) present() *transports {
 func (p *pool) retire() { p.current.Load().close() }
 
 func (t *transports) close() {
-	t.direct.CloseIdleConnections()
+	if t.direct != nil {
+		t.direct.CloseIdleConnections()
+	}
 	for _, one := range []*http.Transport{t.http1, t.http2, t.agreed} {
 		one.CloseIdleConnections()
 	}
