@@ -88,7 +88,7 @@ func (r results) compare() {
 			for i, f := range rounds {
 				f.ratio(vsBare, cpu, r.at(base, "bare", i))
 				f.ratio(rpsVsBare, rps, r.at(base, "bare", i))
-				if w.rate > 0 {
+				if w.rate > 0 && !w.outage {
 					f.ratio(p99VsBare, p99, r.at(base, "bare", i))
 				}
 				if w.outage {

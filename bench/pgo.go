@@ -38,7 +38,7 @@ func (b *bench) writeProfile() error {
 		}
 		merge = append(merge, file)
 	}
-	merged, err := exec.CommandContext(b.ctx, "go", merge...).Output() //nolint:gosec // files of ours
+	merged, err := exec.CommandContext(b.ctx, "go", merge...).Output()
 	if err != nil {
 		return fmt.Errorf("go tool pprof: %w", err)
 	}

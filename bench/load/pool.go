@@ -57,7 +57,7 @@ func Pool(ctx context.Context, workers int, streams []Stream, phases ...Phase) [
 	}
 	end := time.Now()
 	for i, phase := range phases {
-		p.phase.Store(int32(i)) //nolint:gosec // a handful
+		p.phase.Store(int32(i))
 		if phase.Begin != nil {
 			phase.Begin()
 		}
@@ -68,10 +68,11 @@ func Pool(ctx context.Context, workers int, streams []Stream, phases ...Phase) [
 	arriving.Wait()
 	close(p.line)
 	working.Wait()
-	for i := range p.results {
-		for j := range p.results[i] {
-			p.results[i][j].Elapsed = phases[i].Length
-			slices.Sort(p.results[i][j].Latencies)
+	for i, phase := range phases {
+		for j := range streams {
+			r := &p.results[i][j]
+			r.Elapsed = phase.Length
+			slices.Sort(r.Latencies)
 		}
 	}
 	return p.results

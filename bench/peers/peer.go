@@ -7,6 +7,7 @@
 package peers
 
 import (
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"net"
@@ -136,7 +137,7 @@ func FreeAddr() (string, error) {
 }
 
 // version returns the first line that a program on the PATH prints about
-// itself.
+// itself, and what it was built from if that is Go.
 func version(program string, args ...string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -147,6 +148,9 @@ func version(program string, args ...string) (string, error) {
 		return "", fmt.Errorf("%s %s: %w", program, strings.Join(args, " "), err)
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	if built, err := buildinfo.ReadFile(path); err == nil {
+		line += fmt.Sprintf(" (module %s, %s)", built.Main.Version, built.GoVersion)
+	}
 	return line, nil
 }
 
