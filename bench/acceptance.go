@@ -17,7 +17,7 @@ type criterion struct {
 	unit     string
 }
 
-// criteria are what the sidecar promises, as the README does.
+// criteria are what the sidecar promises, in the order of RESULTS.md.
 var criteria = []criterion{
 	{about: "all protections on: CPU, × bare", workload: proxied, figure: vsBare, sign: "≤", limit: 1.05},
 	{about: "all protections on: p99 at 2,000 calls/s, × bare", workload: proxied, figure: p99VsBare, sign: "≤", limit: 1.1},

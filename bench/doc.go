@@ -70,7 +70,7 @@
 //     knows. Varnish's checks of health are among them. nginx and Varnish
 //     answer from their copies before the outage too, for a second each.
 //   - idle MiB, MiB after calls (idle_rss_mib, rested_rss_mib): VmRSS after
-//     three seconds without a call, at first and after a burst of calls to each
+//     two seconds without a call, at first and after a burst of calls to each
 //     of the ten upstreams.
 //   - ready after ms (start_ms): from the start of the program until its /readyz
 //     is 200, or, of a peer that has none, until all its listeners accept and a

@@ -14,7 +14,7 @@ const (
 	idleRoutes = 10
 	idleStarts = 5
 	// idleTime is how long nobody calls before memory is looked at.
-	idleTime = 3 * time.Second
+	idleTime = 2 * time.Second
 	// idleBurst is how long each of the upstreams is called in between.
 	idleBurst = 100 * time.Millisecond
 )

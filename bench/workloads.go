@@ -59,7 +59,7 @@ var workloads = []workload{
 		name: posted, about: "POST, 16 KiB up, 1 KiB down, 32 connections",
 		upload: 16 * kib, answer: kib, conns: 32, rate: 1000, rounds: 3,
 	},
-	{name: "get-1m", about: "GET, 1 MiB down, 8 connections", answer: mib, conns: 8, rate: 100, rounds: 3},
+	{name: "get-1m", about: "GET, 1 MiB down, 8 connections", answer: mib, conns: 8, rate: 200, rounds: 3},
 	{
 		name: "new-connections", about: "GET, 1 KiB down, a connection for each call, 32 at once",
 		answer: kib, conns: 32, rate: 500, fresh: true, rounds: 3,
