@@ -19,11 +19,22 @@ const (
 	peakRSS       = "peak_rss_mib"        // of the peer, until the end of the loops
 	upstreamConns = "upstream_conns"      // connections made to the upstream, in all calls measured
 	upstreamCalls = "upstream_calls"      // requests made of it
-	atUpstream    = "at_upstream"         // calls that reached the sick upstream
+	atUpstream    = "at_upstream"         // calls that reached the sick upstream before the others could be told that it is sick
+	probes        = "at_upstream_later"   // and after that
 	answered      = "answered"            // share of the calls answered with 200 and the whole body
+	p99Before     = "p99_before_ms"       // latency before the outage, of the same run
+	p99VsBefore   = "p99_vs_before"       // latency during the outage compared with it
+	p99After      = "p99_after_trip_ms"   // latency once the peer could know of the outage
 	kibPerCall    = "kib_per_parked_call" // resident memory for a call that waits
+	restMiB       = "idle_rss_mib"        // resident memory of a peer that nobody has called
+	restedMiB     = "rested_rss_mib"      // resident memory some seconds after calls
+	startMs       = "start_ms"            // from the start of the program until it is ready
+	nsPerCall     = "ns"                  // time of one decision
+	allocs        = "allocs"              // allocations of one decision
 	vsBare        = "cpu_vs_bare"         // CPU compared with bare's, proxying
 	rpsVsBare     = "rps_vs_bare"         //
+	p99VsBare     = "p99_vs_bare"         // latency compared with bare's, proxying
+	vsPlain       = "cpu_vs_plain"        // CPU compared with that of a handler which writes the same bytes
 	vsProxied     = "cpu_vs_proxied"      // CPU compared with that of a call which the same peer proxies
 	vsStored      = "cpu_vs_stored"       // the same, where the answers are kept as copies
 )
@@ -36,9 +47,11 @@ type rows map[string]figures
 
 func (f figures) latencies(r *load.Result) {
 	for name, q := range map[string]float64{p50: 0.5, p99: 0.99, p999: 0.999} {
-		f[name] = float64(r.Percentile(q)) / float64(time.Millisecond)
+		f[name] = milliseconds(r.Percentile(q))
 	}
 }
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // results hold the figures of every round: workload, peer, round. A nil entry
 // is a round in which the peer was not measured.
@@ -75,9 +88,13 @@ func (r results) compare() {
 			for i, f := range rounds {
 				f.ratio(vsBare, cpu, r.at(base, "bare", i))
 				f.ratio(rpsVsBare, rps, r.at(base, "bare", i))
+				if w.rate > 0 && !w.outage {
+					f.ratio(p99VsBare, p99, r.at(base, "bare", i))
+				}
 				if w.outage {
+					f.ratio(vsPlain, cpu, r.at(name, "plain", i))
 					f.ratio(vsProxied, cpu, r.at(base, quiet(peer), i))
-					f.ratio(vsStored, cpu, r.at("get-1k-stored", quiet(peer), i))
+					f.ratio(vsStored, cpu, r.at(stored, quiet(peer), i))
 				}
 			}
 		}

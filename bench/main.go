@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -21,12 +20,14 @@ type bench struct {
 	ctx        context.Context // ends with the first signal
 	dir        string          // for binaries and configurations
 	rounds     int
-	warm       time.Duration // of each closed loop before it is measured
 	length     time.Duration // of each loop
+	other      string        // another binary of the sidecar; "" = none
 	peers      []peers.Peer
 	workloads  []*workload
 	versions   []versionOf
 	loadBefore float64
+	began      time.Time
+	answers    map[string][]byte // the sidecar's during an outage, by workload
 	results    results
 	errors     map[string]map[string]error // the last, by workload and peer
 }
@@ -41,17 +42,19 @@ func main() {
 }
 
 func run() error {
-	rounds := flag.Int("rounds", 5, "rounds, of which medians are taken")
-	length := flag.Duration("length", 3*time.Second, "length of each loop")
+	rounds := flag.Int("rounds", 5, "rounds, of which medians are taken; some rows are run in the first three alone")
+	length := flag.Duration("length", 2*time.Second, "length of each loop")
 	quick := flag.Bool("quick", false, "one round with loops of a second, to see that all works")
 	only := flag.String("only", "", "`workloads` to run, separated by commas (default: all)")
 	chosen := flag.String("peers", "", "`peers` to run, separated by commas (default: all that are here)")
+	other := flag.String("other", "", "another `binary` of the sidecar, to run as the peer sidecar-other")
+	profile := flag.Bool("pgo", false, "measure nothing, but write the profile by which the sidecar is compiled")
 	out := flag.String("out", "", "`folder` for RESULTS.md and results.json (default: this one, for a run of all; none for a part)")
 	flag.Parse()
 	if *quick {
 		*rounds, *length = 1, time.Second
 	}
-	if *out == "" && !*quick && *only == "" && *chosen == "" {
+	if *out == "" && !*quick && *only == "" && *chosen == "" && *other == "" {
 		*out = "."
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -61,22 +64,38 @@ func run() error {
 		return err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
-	b := &bench{
-		ctx: ctx, dir: dir, rounds: *rounds, length: *length, warm: max(*length/3, 300*time.Millisecond),
-		loadBefore: load1(), results: results{}, errors: map[string]map[string]error{},
+	b := newBench(ctx, dir, *rounds, *length)
+	b.other = *other
+	if *profile {
+		return b.writeProfile()
 	}
-	if err := errors.Join(b.chooseWorkloads(*only), b.buildAll(), b.choosePeers(*chosen)); err != nil {
+	if err := b.runAll(*only, *chosen); err != nil {
+		return err
+	}
+	fmt.Println(b.report())
+	if *out == "" {
+		return nil
+	}
+	return b.write(*out)
+}
+
+func newBench(ctx context.Context, dir string, rounds int, length time.Duration) *bench {
+	return &bench{
+		ctx: ctx, dir: dir, rounds: rounds, length: length, loadBefore: load1(), began: time.Now(),
+		answers: map[string][]byte{}, results: results{}, errors: map[string]map[string]error{},
+	}
+}
+
+// runAll runs the workloads with the peers that are named.
+func (b *bench) runAll(workloads, chosen string) error {
+	if err := errors.Join(b.chooseWorkloads(workloads), b.buildAll(), b.choosePeers(chosen)); err != nil {
 		return err
 	}
 	if err := b.measureAll(); err != nil {
 		return err
 	}
 	b.results.compare()
-	fmt.Println(b.report())
-	if *out == "" {
-		return nil
-	}
-	return b.write(*out)
+	return nil
 }
 
 // buildAll builds the sidecar as it is released, and the peers of ours.
@@ -94,60 +113,14 @@ func (b *bench) buildAll() error {
 	return nil
 }
 
-// chooseWorkloads takes the workloads that are named, and those that they are
-// compared with; all if none is named.
-func (b *bench) chooseWorkloads(names string) error {
-	wanted := map[string]bool{}
-	for _, name := range list(names) {
-		w, known := find(name)
-		if !known {
-			return fmt.Errorf("no workload is called %q: use some of %s", name, strings.Join(workloadNames(), ", "))
-		}
-		wanted[name], wanted[w.against], wanted[w.with] = true, true, true
-		if w.outage && w.policy == peers.Stale {
-			wanted["get-1k-stored"] = true
-		}
-	}
-	for i := range workloads {
-		if w := &workloads[i]; w.with == "" && (names == "" || wanted[w.name]) {
-			b.workloads = append(b.workloads, w)
-		}
-	}
-	return nil
-}
-
-// choosePeers takes the peers that are named, bare always; all if none is
-// named. A peer whose program is not here is reported as absent.
-func (b *bench) choosePeers(names string) error {
-	wanted := list(names)
-	var known []string
-	for _, p := range peers.All(b.dir) {
-		known = append(known, p.Name())
-		if names != "" && p.Name() != "bare" && !slices.Contains(wanted, p.Name()) {
-			continue
-		}
-		version, err := p.Version()
-		if err != nil {
-			version = "absent: " + err.Error()
-		} else {
-			b.peers = append(b.peers, p)
-		}
-		b.versions = append(b.versions, versionOf{p.Name(), version})
-		fmt.Fprintf(os.Stderr, "%-18s %s\n", p.Name(), version)
-	}
-	for _, name := range wanted {
-		if !slices.Contains(known, name) {
-			return fmt.Errorf("no peer is called %q: use some of %s", name, strings.Join(known, ", "))
-		}
-	}
-	return nil
-}
-
 // measureAll runs the rounds. In each, every workload is run with every peer;
 // who is first changes from round to round.
 func (b *bench) measureAll() error {
 	for round := range b.rounds {
 		for _, w := range b.workloads {
+			if w.rounds > 0 && round >= w.rounds {
+				continue
+			}
 			for i := range b.peers {
 				if b.ctx.Err() != nil {
 					return errors.New("interrupted")
@@ -182,32 +155,10 @@ func (b *bench) measureOne(round int, w *workload, p peers.Peer) {
 // brief is a line of the figures that matter while one waits.
 func brief(f figures) string {
 	var parts []string
-	for _, name := range []string{cpu, rps, p50, p99, kibPerCall, upstreamConns} {
+	for _, name := range []string{cpu, rps, p50, p99Before, p99, kibPerCall, upstreamConns, restMiB, nsPerCall} {
 		if v, known := f[name]; known {
 			parts = append(parts, fmt.Sprintf("%s %.4g", name, v))
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-func (b *bench) peerNames() (names []string) {
-	for _, v := range b.versions {
-		names = append(names, v.peer)
-	}
-	return names
-}
-
-func workloadNames() (names []string) {
-	for _, w := range workloads {
-		names = append(names, w.name)
-	}
-	return names
-}
-
-// list splits at commas.
-func list(s string) (names []string) {
-	if s == "" {
-		return nil
-	}
-	return strings.Split(s, ",")
 }

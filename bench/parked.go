@@ -9,6 +9,9 @@ import (
 	"sidecar/bench/peers"
 )
 
+// parkWarm is how long the peer is called before.
+const parkWarm = 500 * time.Millisecond
+
 // parkTime is how long the peer has to take all calls in.
 const parkTime = 2 * time.Second
 
@@ -21,7 +24,7 @@ func parked(b *bench, w *workload, p peers.Peer) (rows, error) {
 		return nil, err
 	}
 	defer r.close()
-	if err := whole(load.Closed(b.ctx, &r.target, 1, b.warm)); err != nil {
+	if err := whole(load.Closed(b.ctx, &r.target, 1, parkWarm)); err != nil {
 		return nil, fmt.Errorf("warm-up: %w", err)
 	}
 	r.upstream.become(hanging)

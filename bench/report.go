@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // columns are the figures of a table, in order. A column without any figure is
@@ -16,18 +17,29 @@ import (
 var columns = []struct{ figure, title string }{
 	{cpu, "CPU s / 100,000"},
 	{vsBare, "× bare"},
+	{vsPlain, "× plain"},
 	{vsProxied, "× own proxied call"},
 	{vsStored, "× own stored call"},
 	{rps, "calls/s"},
 	{rpsVsBare, "× bare"},
 	{p50, "p50 ms"},
+	{p99Before, "p99 ms before"},
 	{p99, "p99 ms"},
+	{p99VsBare, "p99 × bare"},
+	{p99VsBefore, "p99 × before"},
+	{p99After, "p99 ms after the trip"},
 	{p999, "p99.9 ms"},
 	{answered, "answered 200"},
 	{upstreamConns, "upstream conns"},
 	{upstreamCalls, "upstream calls"},
 	{atUpstream, "at the sick upstream"},
+	{probes, "there later"},
 	{kibPerCall, "KiB / parked call"},
+	{restMiB, "idle MiB"},
+	{restedMiB, "MiB after calls"},
+	{startMs, "ready after ms"},
+	{nsPerCall, "ns"},
+	{allocs, "allocations"},
 	{peakRSS, "peak MiB"},
 }
 
@@ -37,15 +49,16 @@ func (b *bench) report() string {
 	fmt.Fprintf(&out, `# Results
 
 Written by `+"`make bench-compare`"+`; what each figure means, and how it was taken, is in [doc.go](doc.go).
-Rounds: %d, loops: %s, load average before: %.1f.
+Rounds: %d, of some rows fewer; loops: %s; load average before: %.1f; the run took %s.
 
 %s
 | peer | version |
 |---|---|
-`, b.rounds, b.length, b.loadBefore, machine())
+`, b.rounds, b.length, b.loadBefore, time.Since(b.began).Round(time.Minute), machine())
 	for _, v := range b.versions {
 		fmt.Fprintf(&out, "| %s | %s |\n", v.peer, strings.ReplaceAll(v.text, "|", "\\|"))
 	}
+	acceptance(&out, b.results)
 	medians := b.results.medians()
 	for _, w := range workloads {
 		if byPeer := medians[w.name]; len(byPeer) > 0 {

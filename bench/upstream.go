@@ -14,7 +14,7 @@ type health int32
 
 const (
 	well    health = iota // 200, after its delay
-	failing               // 503 at once
+	failing               // 500 at once
 	hanging               // 200, after hangs
 )
 
@@ -80,7 +80,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	delay, status := u.delay, http.StatusOK
 	switch health(u.health.Load()) {
 	case failing:
-		delay, status = 0, http.StatusServiceUnavailable
+		delay, status = 0, http.StatusInternalServerError
 	case hanging:
 		delay = hangs
 	}

@@ -43,6 +43,12 @@ func (c *Caller) Close() {
 	}
 }
 
+// Once makes a single call.
+func (c *Caller) Once() error {
+	defer c.Close()
+	return c.Call()
+}
+
 // Connect makes the connection ahead of the first call.
 func (c *Caller) Connect() error {
 	if c.conn != nil {

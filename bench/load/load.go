@@ -116,11 +116,18 @@ func each(conns int, loop func(i int, r *Result)) Result {
 		loops.Go(func() { loop(i, &results[i]) })
 	}
 	loops.Wait()
-	sum := Result{Elapsed: time.Since(began)}
+	sum := Sum(results...)
+	sum.Elapsed = time.Since(began)
+	return sum
+}
+
+// Sum puts the results of loops that ran one after another together.
+func Sum(results ...Result) (sum Result) {
 	for i := range results {
 		r := &results[i]
 		sum.Calls += r.Calls
 		sum.Failed += r.Failed
+		sum.Elapsed += r.Elapsed
 		sum.Latencies = append(sum.Latencies, r.Latencies...)
 		if r.Err != nil {
 			sum.Err = r.Err

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -86,12 +89,46 @@ func TestOpenCountsTheWaitOfLateCalls(t *testing.T) {
 func TestPoolSharesItsWorkers(t *testing.T) {
 	fast := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat("b", 1000)) })
 	hung := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	r := Pool(context.Background(), 2, time.Second, Stream{fast, 100}, Stream{hung, 100})
+	r := Pool(context.Background(), 2, []Stream{{fast, 100}, {hung, 100}}, Phase{Length: time.Second})[0]
 	if r[1].Calls != 0 || r[1].Failed < 50 {
 		t.Errorf("the hung stream: %d answered and %d failed, want none and about 100", r[1].Calls, r[1].Failed)
 	}
 	if p := r[0].Percentile(0.5); p < 200*time.Millisecond {
 		t.Errorf("half of the fast stream took up to %v, want the wait for a worker to show", p)
+	}
+}
+
+// A call belongs to the phase in which it arrived, and workers keep their
+// connections when the next one begins.
+func TestPoolKeepsPhasesApart(t *testing.T) {
+	var slow atomic.Bool
+	var callers sync.Map
+	target := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		callers.Store(r.RemoteAddr, true)
+		if slow.Load() {
+			time.Sleep(50 * time.Millisecond)
+		}
+		fmt.Fprint(w, strings.Repeat("b", 1000))
+	})
+	r := Pool(context.Background(), 1, []Stream{{target, 10}},
+		Phase{Length: 500 * time.Millisecond}, Phase{Length: time.Second, Begin: func() { slow.Store(true) }})
+	for i, want := range []int{5, 10} {
+		if n := r[i][0].Calls + r[i][0].Failed; n < want-1 || n > want+1 {
+			t.Errorf("phase %d: %d calls, want about %d", i, n, want)
+		}
+	}
+	before, after := r[0][0].Percentile(0.5), r[1][0].Percentile(0.5)
+	if before > 40*time.Millisecond || after < 50*time.Millisecond {
+		t.Errorf("half took up to %v and then %v, want the second phase alone to be slow", before, after)
+	}
+	n := 0
+	callers.Range(func(_, _ any) bool { n++; return true })
+	if n != 1 {
+		t.Errorf("%d connections for one worker", n)
+	}
+	sum := Sum(r[0][0], r[1][0])
+	if sum.Calls != r[0][0].Calls+r[1][0].Calls || sum.Elapsed != 1500*time.Millisecond || !slices.IsSorted(sum.Latencies) {
+		t.Errorf("the sum is %+v", sum)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 
 // Caddy is Caddy.
 //
-// Static and Guard: passive health checks take the upstream out, and
+// Refuse, Static and Guard: passive health checks take the upstream out, and
 // handle_errors answers. Stale and Queue: it has neither.
 type Caddy struct{}
 
@@ -19,16 +19,19 @@ func (Caddy) Version() (string, error) { return version("caddy", "version") }
 
 // caddyPolicy is what reverse_proxy holds beside its transport.
 var caddyPolicy = map[Policy]string{
-	Proxy: "",
-	Static: `
-		fail_duration 10m
-		max_fails 5
-		unhealthy_status 5xx`,
+	Proxy:  "",
+	Refuse: caddyOpens,
+	Static: caddyOpens,
 	Guard: `
 		fail_duration 5s
 		max_fails 5
 		unhealthy_request_count ` + fmt.Sprint(guardLimit),
 }
+
+const caddyOpens = `
+		fail_duration 10m
+		max_fails 5
+		unhealthy_status 5xx`
 
 // Command writes Caddyfile.
 func (Caddy) Command(s Setup) ([]string, error) {

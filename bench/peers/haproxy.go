@@ -7,8 +7,8 @@ import (
 
 // HAProxy is HAProxy.
 //
-// Static: five failures in a row mark the server down, and a return rule
-// answers; a health check each ten minutes would mark it up. Stale: its cache
+// Refuse and Static: five failures in a row mark the server down, and HAProxy's
+// own 503 or a return rule answers; a health check each ten minutes would mark it up. Stale: its cache
 // never serves an answer beyond its age. Queue: maxconn of the server.
 type HAProxy struct{}
 
@@ -30,19 +30,23 @@ defaults
   timeout client 1m
 `
 
+const haproxyMarksDown = "check inter 10m observe layer7 error-limit 5 on-error mark-down"
+
 // Command writes haproxy.cfg.
 func (HAProxy) Command(s Setup) ([]string, error) {
 	timeout, queue, server, rule := "1m", "1m", "", ""
 	switch s.Policy {
 	case Proxy:
+	case Refuse:
+		server = haproxyMarksDown
 	case Static:
-		server = "check inter 10m observe layer7 error-limit 5 on-error mark-down"
+		server = haproxyMarksDown
 		rule = "http-request return status 200 content-type application/octet-stream string " + staticBody +
 			" if { nbsrv(b%[1]d) lt 1 }"
 	case Queue:
 		server = "maxconn 1"
 	case Guard:
-		server = fmt.Sprintf("maxconn %d maxqueue 10 check inter 10m observe layer7 error-limit 5 on-error mark-down", guardLimit)
+		server = fmt.Sprintf("maxconn %d maxqueue 10 ", guardLimit) + haproxyMarksDown
 		timeout, queue = guardSecond, "250ms"
 	default:
 		return nil, ErrCannot

@@ -8,8 +8,8 @@ import (
 
 // Nginx is nginx.
 //
-// Static: after a failure the upstream is out of rotation, and error_page
-// answers. It is named twice, since nginx never takes out an only server.
+// Refuse and Static: after a failure the upstream is out of rotation, and
+// error_page answers. It is named twice, since nginx never takes out an only server.
 // Stale: proxy_cache with use_stale, refreshed in the background: while the
 // upstream fails, nginx goes on asking it. Queue: the free nginx has none.
 type Nginx struct{}
@@ -44,19 +44,23 @@ http {
 // nginxPolicy is what a location holds beside proxy_pass.
 var nginxPolicy = map[Policy]string{
 	Proxy: "",
-	Static: `
-      proxy_next_upstream error timeout http_503;
-      proxy_intercept_errors on;
-      error_page 502 503 504 =200 @static;`,
+	Refuse: nginxOpens + `
+      error_page 500 502 504 =503 @refused;`,
+	Static: nginxOpens + `
+      error_page 500 502 504 =200 @static;`,
 	Stale: nginxCache,
 	Guard: `
       proxy_read_timeout ` + guardSecond + `;`,
 }
 
+const nginxOpens = `
+      proxy_next_upstream error timeout http_500;
+      proxy_intercept_errors on;`
+
 const nginxCache = `
       proxy_cache copies;
       proxy_cache_valid 200 1s;
-      proxy_cache_use_stale error timeout updating http_500 http_503;
+      proxy_cache_use_stale error timeout updating http_500;
       proxy_cache_background_update on;
       proxy_ignore_headers Cache-Control Expires;`
 
@@ -79,7 +83,7 @@ func (Nginx) Command(s Setup) ([]string, error) {
 			means += nginxCache
 		}
 		switch s.Policy {
-		case Static:
+		case Refuse, Static:
 			server = fmt.Sprintf("%[1]s max_fails=1 fail_timeout=10m;\n    %[1]s max_fails=1 fail_timeout=10m", server)
 		case Guard:
 			server = fmt.Sprintf("%s max_conns=%d", server, guardLimit)
@@ -96,6 +100,7 @@ func (Nginx) Command(s Setup) ([]string, error) {
     location / {
       proxy_pass http://u%[1]d;%[5]s
     }
+    location @refused { return 503; }
     location @static { default_type application/octet-stream; return 200 %[6]s; }
   }
 `, i, server, keptIdle, r.Listen, means, staticBody)

@@ -41,24 +41,18 @@ func bareArgs(s Setup) ([]string, error) {
 }
 
 func plainArgs(s Setup) ([]string, error) {
-	args := []string{"-listen", s.Routes[0].Listen, "-size", strconv.Itoa(StaticSize)}
 	switch s.Policy {
-	case Static:
-		return args, nil
-	case Stale:
-		return append(args, "-stale"), nil
+	case Refuse, Static, Stale:
+		file, err := s.write("answer", string(s.Answer))
+		return []string{"-listen", s.Routes[0].Listen, "-answer", file}, err
 	}
 	return nil, ErrCannot
 }
 
 func handwrittenArgs(s Setup) ([]string, error) {
-	metrics, err := FreeAddr()
-	if err != nil {
-		return nil, err
-	}
-	args := append(routeArgs(s), "-metrics", metrics)
+	args := append(routeArgs(s), "-metrics", s.Metrics)
 	switch s.Policy {
-	case Proxy:
+	case Proxy, Refuse:
 		return args, nil
 	case Static:
 		return append(args, "-static", strconv.Itoa(StaticSize)), nil

@@ -7,6 +7,7 @@
 package peers
 
 import (
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"net"
@@ -22,6 +23,7 @@ type Policy int
 // The policies of the workloads.
 const (
 	Proxy  Policy = iota // nothing
+	Refuse               // answer with a 503 while the upstream fails
 	Static               // answer with a fixed body while the upstream fails
 	Stale                // keep copies, and answer with them while the upstream fails
 	Store                // keep copies of the answers that pass, and answer with none
@@ -32,16 +34,20 @@ const (
 // Settings that are the same for all peers.
 const (
 	StaticSize  = 1024 // bytes of a fixed answer
-	guardLimit  = 10   // calls at once to each guarded upstream
+	guardLimit  = 20   // calls at once to each guarded upstream
 	guardSecond = "1s" // longest guarded call
 	keptIdle    = 512  // connections kept to an upstream
 )
 
 // Setup is what is asked of a peer.
 type Setup struct {
-	Policy Policy
-	Routes []Route
-	Dir    string // an empty folder of the peer's own
+	Policy  Policy
+	Routes  []Route
+	Dir     string // an empty folder of the peer's own
+	Admin   string // host and port of the sidecar's admin listener
+	Metrics string // host and port of /metrics, where a peer has them apart
+	Profile bool   // the sidecar's admin listener also serves pprof
+	Answer  []byte // what plain answers: a whole HTTP/1.1 response
 }
 
 // Route is a listener and where its calls go.
@@ -73,9 +79,9 @@ type Peer interface {
 func All(built string) []Peer {
 	return []Peer{
 		Own{name: "bare", path: filepath.Join(built, "bare"), args: bareArgs},
-		Sidecar{path: filepath.Join(built, "sidecar")},
+		Built(built),
 		Sidecar{path: filepath.Join(built, "sidecar"), logging: true},
-		Own{name: "plain", path: filepath.Join(built, "plain"), args: plainArgs},
+		Plain{Own{name: "plain", path: filepath.Join(built, "plain"), args: plainArgs}},
 		Own{name: "handwritten", path: filepath.Join(built, "handwritten"), args: handwrittenArgs},
 		Nginx{},
 		HAProxy{},
@@ -85,6 +91,23 @@ func All(built string) []Peer {
 		Direct{},
 	}
 }
+
+// Built returns the sidecar that was built into a folder.
+func Built(folder string) Sidecar { return Sidecar{path: filepath.Join(folder, "sidecar")} }
+
+// Other returns another binary of the sidecar, to be compared with the one that
+// was built.
+func Other(path string) Sidecar { return Sidecar{path: path, other: true} }
+
+// Readier is a peer that tells by itself when it is ready, on its metrics
+// listener.
+type Readier interface {
+	// ReadyPath answers 200 as soon as every listener accepts.
+	ReadyPath() string
+}
+
+// Plain never asks an upstream: it writes the answer that it was given.
+type Plain struct{ Own }
 
 // Direct is no proxy at all: the app calls the upstream.
 type Direct struct{}
@@ -114,7 +137,7 @@ func FreeAddr() (string, error) {
 }
 
 // version returns the first line that a program on the PATH prints about
-// itself.
+// itself, and what it was built from if that is Go.
 func version(program string, args ...string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -125,6 +148,9 @@ func version(program string, args ...string) (string, error) {
 		return "", fmt.Errorf("%s %s: %w", program, strings.Join(args, " "), err)
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	if built, err := buildinfo.ReadFile(path); err == nil {
+		line += fmt.Sprintf(" (module %s, %s)", built.Main.Version, built.GoVersion)
+	}
 	return line, nil
 }
 

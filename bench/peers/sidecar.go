@@ -13,12 +13,16 @@ import (
 type Sidecar struct {
 	path    string
 	logging bool
+	other   bool
 }
 
-// Name tells the two apart.
+// Name tells them apart.
 func (s Sidecar) Name() string {
 	if s.logging {
 		return "sidecar-logging"
+	}
+	if s.other {
+		return "sidecar-other"
 	}
 	return "sidecar"
 }
@@ -29,17 +33,25 @@ func (s Sidecar) Version() (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
+// ReadyPath is where the sidecar tells that it is ready.
+func (Sidecar) ReadyPath() string { return "/readyz" }
+
+// sidecarArmed is what every policy but the last two switches on: breaker,
+// bulkhead, deadline and retries. Metrics are always on.
+const sidecarArmed = `
+  timeout: 10s
+  bulkhead: {max_concurrent: 512, max_waiting: 64}
+  retry: {max_retries: 2}`
+
 // sidecarPolicy is each policy as YAML, in the place of a dependency's keys.
 var sidecarPolicy = map[Policy]string{
-	Proxy: `
-  bulkhead: {max_concurrent: 512, max_waiting: 64}`,
-	Static: `
-  bulkhead: {max_concurrent: 512, max_waiting: 64}
-  breaker: {consecutive_failures: 5, cooldown: 10m}
+	Proxy:  sidecarArmed,
+	Refuse: sidecarArmed + sidecarOpens,
+	Static: sidecarArmed + sidecarOpens + `
   fallback:
     - static: {headers: {Content-Type: application/octet-stream}, body: ` + staticBody + `}`,
-	Store: sidecarStale,
-	Stale: sidecarStale,
+	Store: sidecarArmed + sidecarOpens + sidecarStale,
+	Stale: sidecarArmed + sidecarOpens + sidecarStale,
 	Queue: `
   timeout: 1m
   bulkhead: {max_concurrent: 1, max_waiting: 2000, queue_timeout: 0s}`,
@@ -49,32 +61,27 @@ var sidecarPolicy = map[Policy]string{
   breaker: {consecutive_failures: 5, cooldown: 5s}`,
 }
 
-const sidecarStale = `
-  bulkhead: {max_concurrent: 512, max_waiting: 64}
-  breaker: {consecutive_failures: 5, cooldown: 10m}
+const (
+	sidecarOpens = `
+  breaker: {consecutive_failures: 5, cooldown: 10m}`
+	sidecarStale = `
   fallback:
     - stale: {max_age: 1h}`
+)
 
 // Command writes sidecar.yaml.
 func (s Sidecar) Command(setup Setup) ([]string, error) {
-	if s.logging && setup.Policy != Static && setup.Policy != Stale {
-		return nil, ErrCannot
-	}
-	admin, err := FreeAddr()
-	if err != nil {
-		return nil, err
-	}
-	metrics, err := FreeAddr()
-	if err != nil {
-		return nil, err
-	}
+	degraded := setup.Policy == Refuse || setup.Policy == Static || setup.Policy == Stale
 	access := "off"
 	if s.logging {
+		if !degraded {
+			return nil, ErrCannot
+		}
 		access = "degraded"
 	}
 	var file strings.Builder
-	fmt.Fprintf(&file, "admin: {listen: %q}\nmetrics: {listen: %q}\nlog: {access: %s}\ndefaults:%s\ndependencies:\n",
-		admin, metrics, access, sidecarPolicy[setup.Policy])
+	fmt.Fprintf(&file, "admin: {listen: %q, pprof: %t}\nmetrics: {listen: %q}\nlog: {access: %s}\ndefaults:%s\ndependencies:\n",
+		setup.Admin, setup.Profile, setup.Metrics, access, sidecarPolicy[setup.Policy])
 	for i, r := range setup.Routes {
 		fmt.Fprintf(&file, "  - name: d%d\n    listen: %q\n    upstream: http://%s\n", i, r.Listen, r.Upstream)
 		if r.Keep {

@@ -7,7 +7,7 @@ import (
 
 // Traefik is Traefik.
 //
-// Static: its circuit breaker answers with a status and no body of ours, so
+// Refuse and Static: its circuit breaker answers with a status and no body of ours, so
 // that its answer is shorter than the others'. Stale: it has none. Queue: its
 // inFlightReq refuses, it does not wait.
 type Traefik struct{}
@@ -31,9 +31,13 @@ func (Traefik) Command(s Setup) ([]string, error) {
 	chain, limits := "", ""
 	switch s.Policy {
 	case Proxy:
-	case Static:
+	case Refuse, Static:
 		chain = "[breaker]"
-		limits = fmt.Sprintf(traefikBreaker, "ResponseCodeRatio(500, 600, 0, 600) > 0.5", "10m", 200)
+		status := 200
+		if s.Policy == Refuse {
+			status = 503
+		}
+		limits = fmt.Sprintf(traefikBreaker, "ResponseCodeRatio(500, 600, 0, 600) > 0.5", "10m", status)
 	case Guard:
 		chain = "[limit, breaker]"
 		limits = fmt.Sprintf(traefikBreaker, "NetworkErrorRatio() > 0.3 || ResponseCodeRatio(500, 600, 0, 600) > 0.5", "5s", 503) +

@@ -8,8 +8,8 @@ import (
 // Varnish is Varnish Cache. It compiles its configuration, for which it needs
 // a C compiler.
 //
-// Static and Stale: a health probe every half second finds the upstream sick;
-// then vcl_backend_error answers, or a copy within its grace. Queue: it waits
+// Refuse, Static and Stale: a health probe every half second finds the upstream
+// sick; then vcl_synth answers, or a copy within its grace. Queue: it waits
 // for a backend since version 7.6 alone.
 type Varnish struct{}
 
@@ -32,7 +32,8 @@ sub vcl_backend_response {
 
 // varnishPolicy is what follows vcl_recv.
 var varnishPolicy = map[Policy]string{
-	Proxy: "",
+	Proxy:  "",
+	Refuse: "",
 	Static: `
 sub vcl_synth {
   set resp.http.Content-Type = "application/octet-stream";
@@ -54,6 +55,8 @@ func (Varnish) Command(s Setup) ([]string, error) {
 	switch s.Policy {
 	case Proxy:
 		then = "return (pass);"
+	case Refuse:
+		probe, then = varnishProbe, "if (!std.healthy(req.backend_hint)) { return (synth(503)); }\n  return (pass);"
 	case Static:
 		probe, then = varnishProbe, "if (!std.healthy(req.backend_hint)) { return (synth(200)); }\n  return (pass);"
 	case Stale:

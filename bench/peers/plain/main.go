@@ -3,39 +3,63 @@
 package main
 
 import (
-	"bytes"
+	"bufio"
 	"flag"
+	"io"
 	"log"
 	"net/http"
+	"os"
 	"time"
 )
 
 func main() {
 	listen := flag.String("listen", "", "host and port")
-	size := flag.Int("size", 1024, "bytes of the body")
-	stale := flag.Bool("stale", false, "write the head of a stale answer instead of a static one's")
+	file := flag.String("answer", "", "`file` with the answer to give, a whole HTTP/1.1 response")
 	flag.Parse()
-	head := map[string]string{
-		"Content-Type":     "application/octet-stream",
-		"Proxy-Status":     `sidecar; error=destination_unavailable; details="open"`,
-		"Sidecar-Degraded": "static; reason=open",
+	h, err := read(*file)
+	if err != nil {
+		log.Fatal(err)
 	}
-	if *stale {
-		head["Age"] = "4"
-		head["Cache-Status"] = "sidecar; hit; ttl=-3; detail=open"
-		head["Sidecar-Degraded"] = "stale; reason=open; age=4"
-	}
-	body := bytes.Repeat([]byte("x"), *size)
-	server := &http.Server{
-		Addr:              *listen,
-		ReadHeaderTimeout: 10 * time.Second,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			h := w.Header()
-			for name, value := range head {
-				h.Set(name, value)
-			}
-			_, _ = w.Write(body)
-		}),
-	}
+	server := &http.Server{Addr: *listen, ReadHeaderTimeout: 10 * time.Second, Handler: h}
 	log.Fatal(server.ListenAndServe())
+}
+
+// answer is what every request gets.
+type answer struct {
+	status int
+	head   [][2]string
+	body   []byte
+}
+
+// read takes the answer from a file. Its Date is left to net/http, which
+// writes one in any case.
+func read(file string) (*answer, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	res, err := http.ReadResponse(bufio.NewReader(f), nil)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close() //nolint:errcheck // as above
+	a := &answer{status: res.StatusCode}
+	for name, values := range res.Header {
+		if name != "Date" {
+			a.head = append(a.head, [2]string{name, values[0]})
+		}
+	}
+	a.body, err = io.ReadAll(res.Body)
+	return a, err
+}
+
+// ServeHTTP writes the answer.
+func (a *answer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	for _, field := range a.head {
+		h.Set(field[0], field[1])
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body)
 }
