@@ -67,7 +67,10 @@
 //     or stale, in the time in which B hangs.
 //   - at the sick upstream, there later (at_upstream, at_upstream_later): the
 //     requests that B got until then, and after it: probes, in a peer that
-//     knows. Varnish's checks of health are among them. nginx and Varnish
+//     knows. The sidecar is told to open at the first timeout: then no more
+//     calls reach B than there are permits. With its default of five in a row,
+//     the permits that the first four give back let four more through. Varnish's
+//     checks of health are among them. nginx and Varnish
 //     answer from their copies before the outage too, for a second each.
 //   - idle MiB, MiB after calls (idle_rss_mib, rested_rss_mib): VmRSS after
 //     two seconds without a call, at first and after a burst of calls to each

@@ -58,7 +58,7 @@ var sidecarPolicy = map[Policy]string{
 	Guard: `
   timeout: ` + guardSecond + `
   bulkhead: {max_concurrent: ` + fmt.Sprint(guardLimit) + `}
-  breaker: {consecutive_failures: 5, cooldown: 5s}`,
+  breaker: {consecutive_failures: 1, cooldown: 5s}`,
 }
 
 const (
