@@ -3,20 +3,14 @@ package http1
 import (
 	"bufio"
 	"errors"
-	"math"
+	"io"
 	"net"
-	"net/http"
-	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
-var errHeaderTooLong = errors.New("http1: the answer's header is longer than the limit")
-
-// grace is how long the end of an answer waits for the end of its request body,
-// so that the connection can be used again, and how long an answer is waited
-// for once its request body could not be sent.
-const grace = 50 * time.Millisecond
+var errHeaderTooLong = errors.New("http1: the answer's header is longer than the limit; let the upstream send a shorter one")
 
 // conn is a connection to the upstream. One exchange at a time owns it: its
 // goroutine, and one beside it that sends the request body, if there is one.
@@ -26,13 +20,17 @@ type conn struct {
 	since time.Time // idle since
 
 	out     *bufio.Writer
+	writing sync.Mutex   // held during a write
 	written atomic.Int64 // bytes of the present request
-	broken  bool         // a write failed; belongs to whoever sends
-	sending chan error   // how the sending of the present request body ended; nil without one
+	broken  error        // why a write failed; belongs to whoever sends
+	sending chan error   // how the sending of the present request ended; nil when that is known to be well
 
-	in    *bufio.Reader
-	left  int64 // bytes that may still be read before the present head ends
-	ended bool  // a read failed: it will not be used again
+	in       *bufio.Reader
+	left     int64       // bytes that may still be read before the present head ends
+	head     []byte      // what has been read of the present head, while heading
+	heading  bool        // head is being kept
+	answered atomic.Bool // the present request's answer has begun
+	ended    bool        // a read failed: it will not be used again
 }
 
 func newConn(n net.Conn) *conn {
@@ -45,88 +43,6 @@ func newConn(n net.Conn) *conn {
 // it, neither its end nor bytes that nobody asked for.
 func (c *conn) quiet() bool { return c.probe.quiet() }
 
-// exchange sends a request and reads the answer's head, and the interim
-// responses before it.
-func (c *conn) exchange(req *http.Request, h InterimHandler, limit int64) (*http.Response, error) {
-	c.written.Store(0)
-	if req.Body == nil || req.Body == http.NoBody {
-		if err := c.send(req); err != nil {
-			return nil, err
-		}
-		return c.receive(req, h, limit)
-	}
-	c.sending = make(chan error, 1)
-	go c.sendBeside(req, c.sending)
-	res, err := c.receive(req, h, limit)
-	if errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
-		select {
-		case why := <-c.sending: // Whoever sent has made an end of it.
-			if why != nil {
-				err = why
-			}
-		default:
-		}
-	}
-	return res, err
-}
-
-// send writes a request.
-func (c *conn) send(req *http.Request) error {
-	if err := req.Write(c.out); err != nil {
-		return err
-	}
-	return c.out.Flush()
-}
-
-// sendBeside sends a request while its answer is waited for. A body that cannot
-// be read ends the exchange. A connection that no longer takes the body leaves
-// a moment for what the upstream has answered before it stopped reading.
-func (c *conn) sendBeside(req *http.Request, ended chan<- error) {
-	err := c.send(req)
-	ended <- err
-	switch {
-	case err == nil:
-	case c.broken && c.written.Load() > 0:
-		_ = c.SetReadDeadline(time.Now().Add(grace))
-	default:
-		_ = c.Close()
-	}
-}
-
-// sent reports whether the whole request has been sent.
-func (c *conn) sent() bool {
-	if c.sending == nil {
-		return true
-	}
-	late := time.NewTimer(grace)
-	defer late.Stop()
-	select {
-	case err := <-c.sending:
-		c.sending = nil
-		return err == nil
-	case <-late.C:
-		return false
-	}
-}
-
-// receive reads an answer's head, and the interim responses before it.
-func (c *conn) receive(req *http.Request, h InterimHandler, limit int64) (*http.Response, error) {
-	for {
-		c.left = limit
-		res, err := http.ReadResponse(c.in, req)
-		if err != nil {
-			return nil, err
-		}
-		if res.StatusCode > 199 || res.StatusCode < 100 || res.StatusCode == http.StatusSwitchingProtocols {
-			c.left = math.MaxInt64
-			return res, nil
-		}
-		if err := h.Interim(res.StatusCode, res.Header); err != nil {
-			return nil, err
-		}
-	}
-}
-
 // Read keeps the bound of a head, and notes the end.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.left <= 0 {
@@ -137,6 +53,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	n, err := c.Conn.Read(p)
 	c.left -= int64(n)
+	if c.heading {
+		c.head = append(c.head, p[:n]...)
+	}
 	if err != nil {
 		c.ended = true
 	}
@@ -145,16 +64,32 @@ func (c *conn) Read(p []byte) (int, error) {
 
 // Write counts what the operating system took.
 func (c *conn) Write(p []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	n, err := c.Conn.Write(p)
 	c.written.Add(int64(n))
 	if err != nil {
-		c.broken = true
+		c.broken = err
 	}
 	return n, err
 }
 
-func closeBody(req *http.Request) {
-	if req.Body != nil {
-		_ = req.Body.Close()
-	}
+// copies are the buffers that request bodies of known length go through.
+var copies = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+// ReadFrom sends a request body piece by piece as it comes, where
+// [bufio.Writer] by itself would wait until its buffer is full.
+func (c *conn) ReadFrom(r io.Reader) (int64, error) {
+	buffer := copies.Get().(*[32 << 10]byte)
+	defer copies.Put(buffer)
+	return io.CopyBuffer(struct{ io.Writer }{c}, r, buffer[:])
+}
+
+// total returns how many bytes of the request were written on a connection
+// that has been closed: a write that was under way comes to its end first, and
+// none comes after it.
+func (c *conn) total() int64 {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return c.written.Load()
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 )
 
 var errInterrupted = errors.New("http1: the exchange was interrupted before it began")
@@ -46,64 +47,71 @@ func (e *Exchange) Interrupt() {
 // Reused reports whether the connection had been used before.
 func (e *Exchange) Reused() bool { return e.reused }
 
-// Written returns how many bytes of the request the operating system took.
+// Written returns how many bytes of the request the operating system had taken
+// when RoundTrip returned. After an error it takes no more.
 func (e *Exchange) Written() int64 { return e.written }
 
 // Ended reports whether reading the connection came to its end, or failed,
 // before the answer's headers were complete.
 func (e *Exchange) Ended() bool { return e.ended }
 
-// begin begins the exchange on a connection, unless it was interrupted before.
-func (e *Exchange) begin(ctx context.Context, c *conn) error {
-	e.mu.Lock()
-	e.conn = c
-	cut := e.cut
-	e.mu.Unlock()
+// over returns why there is nothing to begin any more, or nil.
+func (e *Exchange) over(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if cut {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.cut {
 		return errInterrupted
 	}
 	return nil
 }
 
-// finish ends an exchange whose answer has been read to its end.
-func (e *Exchange) finish() {
+// hold begins the exchange on a connection. From here on Interrupt closes it.
+func (e *Exchange) hold(c *conn) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.conn = c
+}
+
+// finish ends the exchange. Its connection is used again if the answer has been
+// read to its end and nothing else speaks against it.
+func (e *Exchange) finish(whole bool) {
 	e.mu.Lock()
 	c, cut := e.conn, e.cut
 	e.conn = nil
 	e.mu.Unlock()
 	switch {
 	case c == nil:
-	case cut, !e.keep, c.ended, c.in.Buffered() > 0, !c.sent():
+	case !whole, cut, !e.keep, c.ended, c.in.Buffered() > 0, !c.sent():
 		_ = c.Close()
 	default:
 		e.t.put(c)
 	}
 }
 
-// drop ends the exchange and its connection.
-func (e *Exchange) drop() {
-	e.keep = false
-	e.finish()
-}
-
-// body is an answer's body. Its end is that of the exchange.
+// body is an answer's body. Its end is that of the exchange. Close is safe
+// while another goroutine reads.
 type body struct {
 	io.ReadCloser
-	e *Exchange
+	e      *Exchange
+	err    error // how it ended
+	closed atomic.Bool
 }
 
 // Read reads from the connection.
 func (b *body) Read(p []byte) (int, error) {
+	switch {
+	case b.closed.Load():
+		return 0, http.ErrBodyReadAfterClose
+	case b.err != nil:
+		return 0, b.err
+	}
 	n, err := b.ReadCloser.Read(p)
-	switch err {
-	case nil:
-	case io.EOF:
-		b.e.finish()
-	default:
-		b.e.drop()
+	if err != nil {
+		b.err = err
+		b.e.finish(err == io.EOF)
 	}
 	return n, err
 }
@@ -111,6 +119,7 @@ func (b *body) Read(p []byte) (int, error) {
 // Close ends the exchange. A body that was not read to its end takes its
 // connection with it: reading the rest might take for ever.
 func (b *body) Close() error {
-	b.e.drop()
+	b.closed.Store(true)
+	b.e.finish(false)
 	return nil
 }

@@ -13,7 +13,8 @@ import (
 type Transport struct {
 	// Dial opens a connection. Its errors are returned as they are.
 	Dial func(ctx context.Context) (net.Conn, error)
-	// IdleTimeout is how long a connection may be idle; above 0.
+	// IdleTimeout is how long a connection may be idle and then be used again;
+	// above 0. One that was idle for longer is closed within a second.
 	IdleTimeout time.Duration
 	// MaxHeaderBytes bounds the head of an answer, and each interim response
 	// before it, in bytes; above 0.
@@ -31,7 +32,8 @@ const lookEvery = time.Second
 
 // RoundTrip sends a request and returns the answer with its headers. It may
 // return before the request's body has been sent; the body is closed in any
-// case. The answer's body must be read to its end or closed; it reads from
+// case. It waits for no read of that body: after an error, too, one may still
+// be under way, and the body is closed after it. The answer's body must be read to its end or closed; it reads from
 // the connection in the goroutine of whoever reads it. Interim responses (RFC
 // 9110 §15.2) are told to h, one after the other, before RoundTrip returns; an
 // error of h ends the exchange and is returned.
@@ -41,35 +43,52 @@ const lookEvery = time.Second
 // that only e tells. An answer of 101 ends the connection: an upgrade that was
 // not asked for.
 func (t *Transport) RoundTrip(ctx context.Context, req *http.Request, e *Exchange, h InterimHandler) (*http.Response, error) {
+	c, err := t.begin(ctx, req, e)
+	if err != nil {
+		closeBody(req)
+		return nil, err
+	}
+	res, err := c.exchange(req, h, t.MaxHeaderBytes)
+	e.ended = c.ended
+	if err != nil {
+		e.finish(false)
+		e.written = c.total()
+		return nil, err
+	}
+	e.written = c.written.Load()
+	e.keep = !res.Close && !req.Close && res.StatusCode > 199
+	if res.Body == http.NoBody {
+		e.finish(true)
+	} else {
+		res.Body = &body{ReadCloser: res.Body, e: e}
+	}
+	return res, nil
+}
+
+// begin begins an exchange on an idle connection, or on a new one.
+func (t *Transport) begin(ctx context.Context, req *http.Request, e *Exchange) (*conn, error) {
+	if err := check(req); err != nil {
+		return nil, err
+	}
+	if err := e.over(ctx); err != nil {
+		return nil, err
+	}
 	c := t.take(time.Now())
 	e.reused = c != nil
 	if c == nil {
 		dialled, err := t.Dial(ctx)
 		if err != nil {
-			closeBody(req)
 			return nil, err
 		}
 		c = newConn(dialled)
 	}
 	e.t = t
-	if err := e.begin(ctx, c); err != nil {
-		closeBody(req)
-		e.drop()
+	e.hold(c)
+	if err := e.over(ctx); err != nil {
+		e.finish(false)
 		return nil, err
 	}
-	res, err := c.exchange(req, h, t.MaxHeaderBytes)
-	e.written, e.ended = c.written.Load(), c.ended
-	if err != nil {
-		e.drop()
-		return nil, err
-	}
-	e.keep = !res.Close && res.StatusCode > 199
-	if res.Body == http.NoBody {
-		e.finish()
-	} else {
-		res.Body = &body{ReadCloser: res.Body, e: e}
-	}
-	return res, nil
+	return c, nil
 }
 
 // take returns an idle connection that seems alive, or nil.
