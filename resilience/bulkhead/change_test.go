@@ -165,9 +165,9 @@ func TestGrantedThenCancelledHandsOn(t *testing.T) {
 		runner := start(t, b)
 		gone := errors.New("caller has gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		b.mu.Lock()
+		b.lock()
 		w, err := b.queue.enter(time.Now(), time.Time{})
-		b.mu.Unlock()
+		b.unlock()
 		if err != nil {
 			t.Fatal(err)
 		}

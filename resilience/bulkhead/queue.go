@@ -4,10 +4,10 @@ import "time"
 
 // queue is the bulkhead's state machine: permits in use and the calls that
 // wait, first in, first out. It reads no clock and never blocks. Callers hold
-// the bulkhead's mutex.
+// the bulkhead's lock, by which the lane is closed.
 type queue struct {
 	policy Policy
-	inUse  int
+	inUse  int // not kept while the lane is open
 
 	front, back *waiter
 	waiting     int
