@@ -138,6 +138,15 @@ func TestAgainstReference(t *testing.T) {
 				}
 				done(t)
 			},
+			"successes": func(t *rapid.T) { // enough to fill a window of calls
+				for range rapid.IntRange(1, 12).Draw(t, "calls") {
+					allow(t)
+					if n := len(permits); n > 0 && !permits[n-1].ref.settled {
+						permits[n-1].real.Done(now, success)
+						r.done(permits[n-1].ref, now, success)
+					}
+				}
+			},
 			"wait": func(t *rapid.T) { now = now.Add(pauses.Draw(t, "pause")) },
 			"late clock": func(t *rapid.T) {
 				saved := now

@@ -98,6 +98,7 @@ type Bulkhead struct {
 func New(p Policy) *Bulkhead {
 	b := &Bulkhead{queue: queue{policy: p.normal()}}
 	b.known.Store(new(time.Time))
+	b.lane.n.Store(asks)
 	b.lane.open(&b.queue)
 	return b
 }
@@ -133,10 +134,11 @@ func (b *Bulkhead) Acquire(ctx context.Context, now, recovered time.Time) (Slot,
 		return Slot{}, context.Cause(ctx)
 	}
 	if !recovered.After(*b.known.Load()) {
-		switch b.lane.take() {
-		case taken:
+		taken, n := b.lane.take()
+		if taken {
 			return Slot{bulkhead: b}, nil
-		case refuses:
+		}
+		if isRefusal(n) {
 			return Slot{}, ErrFull
 		}
 	}
@@ -253,7 +255,7 @@ func (b *Bulkhead) release(now time.Time) {
 		return
 	}
 	b.lock()
-	b.queue.release(now)
+	b.queue.settle(now)
 	b.unlock()
 }
 

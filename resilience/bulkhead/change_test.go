@@ -148,7 +148,8 @@ func TestGrantBeatsQueueTimeout(t *testing.T) {
 		t.Fatalf("enter = %v, %v, want a waiter", w, err)
 	}
 	late := now.Add(time.Second)
-	q.release(late)
+	q.inUse--
+	q.settle(late)
 	if s := q.look(late, w, nil); !s.granted || s.err != nil {
 		t.Fatalf("look at the timeout = %+v, want granted", s)
 	}

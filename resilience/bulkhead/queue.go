@@ -107,12 +107,6 @@ func (q *queue) look(now time.Time, w *waiter, gone error) standing {
 	return standing{next: next}
 }
 
-// release takes one permit back and hands it on.
-func (q *queue) release(now time.Time) {
-	q.inUse--
-	q.settle(now)
-}
-
 // evict takes every waiter out of the queue with err.
 func (q *queue) evict(err error) {
 	for q.front != nil {

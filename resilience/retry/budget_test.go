@@ -169,7 +169,8 @@ func TestBudgetConcurrent(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			for range 500 {
+			for i := range 500 { // buckets end while others call
+				now := now.Add(time.Duration(i) * time.Millisecond)
 				b.Call(now)
 				if b.Retry(now) {
 					granted.Add(1)
@@ -215,6 +216,16 @@ func BenchmarkBudget(b *testing.B) {
 			}
 		})
 	}
+}
+
+func BenchmarkBudgetCall(b *testing.B) {
+	budget, start := NewBudget(BudgetPolicy{Ratio: 0.2, MinPerSecond: 10}), time.Now()
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for now := start; pb.Next(); now = now.Add(time.Microsecond) {
+			budget.Call(now)
+		}
+	})
 }
 
 func BenchmarkDelay(b *testing.B) {
