@@ -32,15 +32,12 @@ func bulkheadRows() []row {
 	}
 }
 
-func endable() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	_ = cancel // never: the program's end is its end
-	return ctx
-}
+// endable is a context that can end, and does so with the program.
+var endable, end = context.WithCancel(context.Background())
 
 func oursFree(clocks int) entry {
 	return entry{who: "sidecar", clocks: clocks, ours: true, make: func() func(int) {
-		ctx, now := endable(), time.Now()
+		ctx, now := endable, time.Now()
 		b := bulkhead.New(bulkhead.Policy{MaxConcurrent: limit, MaxWaiting: limit, QueueTimeout: time.Second, Ramp: time.Second})
 		return func(int) {
 			arrived, left := now, now
@@ -59,7 +56,7 @@ func oursFree(clocks int) entry {
 
 func failsafeFree() entry {
 	return entry{who: "failsafe-go", make: func() func(int) {
-		ctx, b := endable(), failsafebulkhead.New[any](limit)
+		ctx, b := endable, failsafebulkhead.New[any](limit)
 		return func(int) {
 			must(b.AcquirePermitWithMaxWait(ctx, time.Second) == nil)
 			b.ReleasePermit()
@@ -69,7 +66,7 @@ func failsafeFree() entry {
 
 func weightedFree() entry {
 	return entry{who: "x/sync/semaphore", make: func() func(int) {
-		ctx, b := endable(), semaphore.NewWeighted(limit)
+		ctx, b := endable, semaphore.NewWeighted(limit)
 		return func(int) {
 			must(b.Acquire(ctx, 1) == nil)
 			b.Release(1)
@@ -79,7 +76,7 @@ func weightedFree() entry {
 
 func channelFree() entry {
 	return entry{who: "channel", make: func() func(int) {
-		ctx, b := endable(), make(chan struct{}, limit)
+		ctx, b := endable, make(chan struct{}, limit)
 		return func(int) {
 			select {
 			case b <- struct{}{}:
@@ -93,7 +90,7 @@ func channelFree() entry {
 
 func oursFull() entry {
 	return entry{who: "sidecar", ours: true, make: func() func(int) {
-		ctx, now := endable(), time.Now()
+		ctx, now := endable, time.Now()
 		b := bulkhead.New(bulkhead.Policy{MaxConcurrent: 1})
 		_, err := b.Acquire(ctx, now, time.Time{})
 		must(err == nil)
@@ -108,7 +105,7 @@ func oursFull() entry {
 
 func failsafeFull() entry {
 	return entry{who: "failsafe-go", make: func() func(int) {
-		ctx, b := endable(), failsafebulkhead.New[any](1)
+		ctx, b := endable, failsafebulkhead.New[any](1)
 		must(b.TryAcquirePermit())
 		must(errors.Is(b.AcquirePermitWithMaxWait(ctx, 0), failsafebulkhead.ErrFull))
 		return func(int) { must(b.AcquirePermitWithMaxWait(ctx, 0) != nil) }

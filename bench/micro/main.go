@@ -39,7 +39,9 @@ func main() {
 	only := flag.String("only", "", "rows whose name has this in it (default: all)")
 	out := flag.String("out", "", "`file` whose tables are written anew (default: none)")
 	flag.Parse()
-	if err := run(*rounds, *length, *only, *out); err != nil {
+	err := run(*rounds, *length, *only, *out)
+	end()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "micro:", err)
 		os.Exit(1)
 	}

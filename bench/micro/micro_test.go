@@ -63,7 +63,7 @@ func TestRewriteKeepsTheRest(t *testing.T) {
 		t.Error("no error for a missing file")
 	}
 	for _, c := range []struct{ old, want string }{
-		{"a\n" + begin + "old\n" + end + "b\n", "a\n" + begin + "new\n" + end + "b\n"},
+		{"a\n" + beginMark + "old\n" + endMark + "b\n", "a\n" + beginMark + "new\n" + endMark + "b\n"},
 		{"a\n", ""},
 	} {
 		if err := os.WriteFile(file, []byte(c.old), 0o600); err != nil {

@@ -136,8 +136,8 @@ func processor() string {
 
 // The tables stand between these lines of the file.
 const (
-	begin = "<!-- begin: written by make bench-micro -->\n"
-	end   = "<!-- end -->\n"
+	beginMark = "<!-- begin: written by make bench-micro -->\n"
+	endMark   = "<!-- end -->\n"
 )
 
 // rewrite puts the tables in the place of those that stand in the file.
@@ -146,10 +146,10 @@ func rewrite(file, tables string) error {
 	if err != nil {
 		return err
 	}
-	before, rest, found := strings.Cut(string(old), begin)
-	_, after, ended := strings.Cut(rest, end)
+	before, rest, found := strings.Cut(string(old), beginMark)
+	_, after, ended := strings.Cut(rest, endMark)
 	if !found || !ended {
-		return fmt.Errorf("%s has no place for the tables: put in the lines %q and %q", file, begin, end)
+		return fmt.Errorf("%s has no place for the tables: put in the lines %q and %q", file, beginMark, endMark)
 	}
-	return os.WriteFile(file, []byte(before+begin+tables+end+after), 0o644) //nolint:gosec // a page of the repository
+	return os.WriteFile(file, []byte(before+beginMark+tables+endMark+after), 0o644) //nolint:gosec // a page of the repository
 }

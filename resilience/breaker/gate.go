@@ -55,9 +55,9 @@ func (b *Breaker) publish() {
 }
 
 // isSteady reports whether one more success would change nothing: the window is
-// one of calls and full of successes, and nothing failed in a row. t is what the
-// window holds in closed.
+// one of calls and full of successes, of which the outcome recorded last is one,
+// so that there is no run of failures either. t is what the window holds.
 func (b *Breaker) isSteady(t tally) bool {
 	w := b.policy.Window
-	return b.run == 0 && w.Span == 0 && t == tally{calls: w.Calls}
+	return w.Span == 0 && w.Calls > 0 && t == tally{calls: w.Calls}
 }

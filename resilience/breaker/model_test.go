@@ -60,7 +60,7 @@ var policies = rapid.Custom(func(t *rapid.T) breaker.Policy {
 	return breaker.Policy{
 		Mode: rapid.SampledFrom([]breaker.Mode{breaker.Enforce, breaker.Enforce, breaker.Observe, breaker.Off}).Draw(t, "mode"),
 		Window: rapid.SampledFrom([]breaker.Window{
-			{Calls: 1}, {Calls: 4}, {Calls: 10}, {Span: time.Second}, {Span: 7 * time.Second},
+			{}, {Calls: 1}, {Calls: 4}, {Calls: 10}, {Span: time.Second}, {Span: 7 * time.Second},
 		}).Draw(t, "window"),
 		MinCalls:            rapid.SampledFrom([]int{0, 1, 3, 5, 100}).Draw(t, "minCalls"),
 		FailureRatio:        rapid.SampledFrom(ratios).Draw(t, "failureRatio"),

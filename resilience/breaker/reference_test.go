@@ -137,7 +137,7 @@ func (r *reference) admitsOrRefuses(now time.Time) bool {
 // steady reports whether one more success changes nothing.
 func (r *reference) steady() bool {
 	calls, failures, slow := r.counts()
-	return r.spell.state == closed && r.p.Window.Span == 0 && calls == r.p.Window.Calls && failures+slow == 0
+	return r.spell.state == closed && calls > 0 && calls == r.p.Window.Calls && failures+slow == 0
 }
 
 func (r *reference) allow(now time.Time) (*refPermit, error) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -150,4 +151,29 @@ func TestLaneStates(t *testing.T) {
 	want(asks)
 	second.Release(now.Add(time.Second))
 	want(4)
+	if !b.known.Load().Equal(now) {
+		t.Errorf("known %v, want %v: calls that tell of that recovery would not use the lane", b.known.Load(), now)
+	}
+}
+
+// A permit given back to a closed lane is the waiter's, also if others hold the
+// lock before the one who gave it.
+func TestLaneKeepsPermitForWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(Policy{MaxConcurrent: 1, MaxWaiting: 2})
+		start(t, b)
+		waiter := start(t, b)
+		if b.lane.giveBack() { // The first half of a Release.
+			t.Fatal("the lane is open although a call waits")
+		}
+		b.Snapshot(time.Now())
+		b.Recover(time.Time{})
+		newcomer := start(t, b)
+		waiter.wantRunning(t, 0)
+		newcomer.wantWaiting(t)
+		waiter.slot.Release(time.Now())
+		newcomer.wantRunning(t, 0)
+		newcomer.slot.Release(time.Now())
+		wantIdle(t, b)
+	})
 }
