@@ -1,5 +1,5 @@
 # make check is what CI runs; the other targets are its parts.
-.PHONY: check build test lint fmt fuzz soak bench bench-compare pgo demo
+.PHONY: check build test lint fmt fuzz soak bench bench-compare bench-micro pgo demo
 
 check:
 	bash .ci/run
@@ -36,6 +36,10 @@ bench:
 # The sidecar beside other proxies: about half an hour, on a quiet machine.
 bench-compare:
 	cd bench && go run .
+
+# What breaker and bulkhead cost, beside other libraries: about a minute.
+bench-micro:
+	cd bench && go run ./micro -out MICRO.md
 
 # The profile by which the sidecar is compiled, cmd/sidecar/default.pgo: three
 # minutes. Take a new one when the path of a call has changed.

@@ -3,6 +3,7 @@ package breaker
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,7 +21,12 @@ var (
 type Breaker struct {
 	notify func(Transition) // immutable; nil if nobody listens
 
-	mu sync.Mutex // guards everything below
+	// What most calls need, read without the lock and seldom written: see gate.go.
+	gate   atomic.Pointer[gate]
+	steady atomic.Bool
+
+	_  [64]byte   // keeps them off the cache lines that every recorded outcome writes
+	mu sync.Mutex // guards everything below, and the writing of gate and steady
 
 	policy Policy
 	forced Forced
@@ -60,55 +66,64 @@ type Breaker struct {
 // another one is telling it already; notify must neither block nor panic.
 func New(now time.Time, p Policy, notify func(Transition)) *Breaker {
 	p = p.sound()
-	return &Breaker{
+	b := &Breaker{
 		notify: notify,
 		policy: p,
 		latest: now,
 		since:  now,
 		window: newWindow(now, p.Window),
 	}
+	b.gate.Store(b.newGate())
+	return b
 }
 
 // Allow asks leave for one attempt. It returns ErrOpen or ErrProbing if the
 // attempt must not be sent; the permit is then without effect. A granted permit
 // must be settled with Done, else a probe would keep its place.
-func (b *Breaker) Allow(now time.Time) (p Permit, err error) {
-	b.mu.Lock()
-	b.advance(now)
-	err = b.admit(&p)
-	b.unlockAndNotify()
-	return p, err
+func (b *Breaker) Allow(now time.Time) (Permit, error) {
+	g := b.gate.Load()
+	switch {
+	case g.answer == admits:
+		return Permit{gate: g, kind: g.grants}, nil
+	case g.answer == refuses && (now.Before(g.openUntil) || g.openUntil.IsZero()):
+		return Permit{}, ErrOpen
+	}
+	return b.decide(now)
 }
 
-// admit fills the permit, or refuses and leaves it as it is.
-func (b *Breaker) admit(p *Permit) error {
+// decide answers Allow where that may change something: a place for a probe, the
+// end of a cooldown, a refusal that is only counted.
+func (b *Breaker) decide(now time.Time) (Permit, error) {
+	b.mu.Lock()
+	b.advance(now)
+	b.publish() // the permit belongs to the present era
+	k, err := b.admit()
+	g := b.gate.Load()
+	b.unlockAndNotify()
+	if err != nil {
+		return Permit{}, err
+	}
+	return Permit{gate: g, kind: k}, nil
+}
+
+// admit returns the kind of the permit to grant, or refuses.
+func (b *Breaker) admit() (kind, error) {
 	refusal := b.refusal()
 	switch {
 	case b.forced == ForcedOpen:
-		return ErrOpen // an operator's order holds in every mode
-	case b.policy.Mode == Off: // a permit without effect
+		return idle, ErrOpen // an operator's order holds in every mode
+	case b.policy.Mode == Off:
+		return idle, nil
+	case refusal == nil && b.state == HalfOpen:
+		b.probing++
+		return probe, nil
 	case refusal == nil:
-		b.grant(p)
+		return counted, nil
 	case b.policy.Mode == Observe:
 		b.wouldReject++
-		p.wouldReject = true
-	default:
-		return refusal
+		return overruled, nil
 	}
-	p.breaker, p.era = b, b.era
-	return nil
-}
-
-// grant makes the permit one whose outcome counts.
-func (b *Breaker) grant(p *Permit) {
-	p.counts = true
-	if b.state == HalfOpen {
-		b.probing++
-		p.probe = true
-	}
-	if b.policy.Mode == Enforce {
-		p.recoveredAt = b.recoveredAt
-	}
+	return idle, refusal
 }
 
 // refusal returns why an enforcing breaker refuses an attempt at present; nil
@@ -129,10 +144,10 @@ func (b *Breaker) refusal() error {
 // to an earlier era.
 func (b *Breaker) settle(p *Permit, now time.Time, o Outcome) {
 	b.mu.Lock()
-	if !p.settled {
+	if !p.settled && atomic.LoadUint32(&p.spent) == 0 {
 		p.settled = true
 		now = b.advance(now)
-		if p.era == b.era {
+		if p.gate.era == b.era {
 			b.record(now, o)
 		}
 	}
@@ -142,12 +157,11 @@ func (b *Breaker) settle(p *Permit, now time.Time, o Outcome) {
 // RetryAfter returns the time left until probes are admitted: 0 unless the
 // circuit is open, and 0 if it was forced open, as nobody knows its end.
 func (b *Breaker) RetryAfter(now time.Time) time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.openUntil.IsZero() {
+	g := b.gate.Load()
+	if g.openUntil.IsZero() {
 		return 0
 	}
-	return max(b.openUntil.Sub(now), 0)
+	return max(g.openUntil.Sub(now), 0)
 }
 
 // SetPolicy changes the settings in place. An open circuit keeps the end of its
@@ -163,6 +177,7 @@ func (b *Breaker) SetPolicy(now time.Time, p Policy) {
 	b.policy = p
 	if p.Window != old.Window {
 		b.window = newWindow(now, p.Window)
+		b.steady.Store(false)
 	}
 	switch {
 	case p.Mode == Off && old.Mode != Off:

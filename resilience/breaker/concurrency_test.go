@@ -72,6 +72,65 @@ func TestDoneTwiceAtOnce(t *testing.T) {
 	}
 }
 
+// A success needs no lock while all others were successes as well. Beside a
+// failure of the same permit one of the two counts, and the window stays whole.
+func TestDoneWithAndWithoutLockAtOnce(t *testing.T) {
+	const calls = 4
+	s := play(t, ratioOf(1, calls, calls), succeed(calls))
+	for i := range 300 {
+		begin("p")(s)
+		together(3, func(i int) { s.calls["p"].Done(s.now, []breaker.Outcome{success, failure, ignored}[i]) })
+		failures := s.b.Snapshot(s.now).Failures
+		if failures > 1 {
+			t.Fatalf("round %d: %d failures of one call", i, failures)
+		}
+		end("p", failure)(s)
+		counts(calls, failures, 0)(s)
+		succeed(calls)(s)
+		counts(calls, 0, 0)(s)
+	}
+}
+
+// TestStormOfSuccesses mixes calls that need no lock with those that do, and
+// with orders. After it the breaker counts as a new one does.
+func TestStormOfSuccesses(t *testing.T) {
+	p := inARow(2, time.Millisecond, 1)
+	p.Window.Calls = 4
+	s := play(t, p)
+	var clock atomic.Int64
+	together(8, func(i int) {
+		random := rand.New(rand.NewPCG(2, uint64(i)))
+		for range 500 {
+			now := start.Add(time.Duration(clock.Add(int64(50 * time.Microsecond))))
+			if permit, err := s.b.Allow(now); err == nil {
+				outcome := success
+				if random.IntN(10) == 0 {
+					outcome = failure
+				}
+				permit.Done(now, outcome)
+				permit.Done(now, failure)
+			}
+			switch random.IntN(50) {
+			case 0:
+				s.b.SetPolicy(now, p)
+			case 1:
+				s.b.Reset(now)
+			case 2:
+				s.b.Force(now, breaker.ForcedOpen)
+				s.b.Force(now, breaker.Auto)
+			}
+		}
+	})
+	s.now = start.Add(time.Hour)
+	force(breaker.Auto)(s)
+	counts(0, 0, 0)(s)
+	times(20, fail(1), succeed(1), expect(closed))(s)
+	succeed(4)(s)
+	counts(4, 0, 0)(s)
+	fail(2)(s)
+	expect(open)(s)
+}
+
 // TestStorm lets many goroutines do everything at once, in virtual time. Probes
 // never fail here, so that no half-open era ends while one is in flight and all
 // those in flight belong to the present one.

@@ -16,7 +16,11 @@
 // The first Done settles the permit, later ones do nothing. Every method takes
 // the time as an argument; the breaker reads no clock and starts no timer or
 // goroutine. Of two readings that arrive out of order the later one counts:
-// time never runs backwards inside a breaker.
+// time never runs backwards inside a breaker. Calls that change nothing, such as
+// an Allow in closed, leave no reading behind.
+//
+// Most calls change nothing and take no lock: Allow in closed, Allow in open, and
+// the Done of a success while all outcomes in a window of calls are successes.
 //
 // # States
 //

@@ -60,7 +60,7 @@ var policies = rapid.Custom(func(t *rapid.T) breaker.Policy {
 	return breaker.Policy{
 		Mode: rapid.SampledFrom([]breaker.Mode{breaker.Enforce, breaker.Enforce, breaker.Observe, breaker.Off}).Draw(t, "mode"),
 		Window: rapid.SampledFrom([]breaker.Window{
-			{Calls: 1}, {Calls: 4}, {Calls: 10}, {Span: time.Second}, {Span: 7 * time.Second},
+			{}, {Calls: 1}, {Calls: 4}, {Calls: 10}, {Span: time.Second}, {Span: 7 * time.Second},
 		}).Draw(t, "window"),
 		MinCalls:            rapid.SampledFrom([]int{0, 1, 3, 5, 100}).Draw(t, "minCalls"),
 		FailureRatio:        rapid.SampledFrom(ratios).Draw(t, "failureRatio"),
@@ -137,6 +137,15 @@ func TestAgainstReference(t *testing.T) {
 					allow(t)
 				}
 				done(t)
+			},
+			"successes": func(t *rapid.T) { // enough to fill a window of calls
+				for range rapid.IntRange(1, 12).Draw(t, "calls") {
+					allow(t)
+					if n := len(permits); n > 0 && !permits[n-1].ref.settled {
+						permits[n-1].real.Done(now, success)
+						r.done(permits[n-1].ref, now, success)
+					}
+				}
 			},
 			"wait": func(t *rapid.T) { now = now.Add(pauses.Draw(t, "pause")) },
 			"late clock": func(t *rapid.T) {

@@ -29,7 +29,9 @@ func (b *Breaker) recordCall(now time.Time, o Outcome) {
 		return // ignored
 	}
 	t := b.window.record(now, o)
-
+	if steady := b.isSteady(t); steady != b.steady.Load() {
+		b.steady.Store(steady)
+	}
 	if b.forced == ForcedClosed {
 		return
 	}

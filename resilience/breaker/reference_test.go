@@ -122,8 +122,28 @@ func (r *reference) counts() (calls, failures, slow int) {
 	return calls, failures, slow
 }
 
+// admitsOrRefuses reports whether Allow answers without any change. The time of
+// such a call leaves no trace.
+func (r *reference) admitsOrRefuses(now time.Time) bool {
+	switch {
+	case r.forced == breaker.ForcedOpen, r.p.Mode == breaker.Off, r.spell.state == closed:
+		return true
+	case r.spell.state == open && r.p.Mode == breaker.Enforce:
+		return now.Before(r.spell.until)
+	}
+	return false
+}
+
+// steady reports whether one more success changes nothing.
+func (r *reference) steady() bool {
+	calls, failures, slow := r.counts()
+	return r.spell.state == closed && calls > 0 && calls == r.p.Window.Calls && failures+slow == 0
+}
+
 func (r *reference) allow(now time.Time) (*refPermit, error) {
-	r.tick(now)
+	if !r.admitsOrRefuses(now) {
+		r.tick(now)
+	}
 	if r.forced == breaker.ForcedOpen {
 		return nil, errOpen
 	}
@@ -163,8 +183,11 @@ func (r *reference) done(p *refPermit, now time.Time, o breaker.Outcome) {
 		return
 	}
 	p.settled = true
+	if !p.probe && (o == ignored || o == success && r.steady()) {
+		return
+	}
 	r.tick(now)
-	if p.in != r.spell || o == ignored && r.spell.state == closed {
+	if p.in != r.spell {
 		return
 	}
 	if r.spell.state == closed {

@@ -72,6 +72,12 @@ func TestRunIsUntouchedByNeutralOutcomes(t *testing.T) {
 	play(t, inARow(3, time.Second, 1), fail(2), ignore(5), abandon(5), fail(1), expect(open), reason("3 failures in a row"))
 }
 
+func TestRunWithoutWindow(t *testing.T) {
+	p := inARow(2, time.Second, 1)
+	p.Window = breaker.Window{}
+	play(t, p, times(5, fail(1), succeed(1)), expect(closed), fail(2), expect(open), counts(0, 0, 0))
+}
+
 func TestSlowCalls(t *testing.T) {
 	failed := breaker.Failure | breaker.Slow
 	for _, c := range []struct {

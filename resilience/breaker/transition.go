@@ -72,6 +72,7 @@ func (b *Breaker) enter(at time.Time, to State, reason string, openUntil time.Ti
 		b.openTime += at.Sub(b.since)
 	}
 	b.era++
+	b.steady.Store(false)
 	b.state, b.since, b.reason = to, at, reason
 	b.openUntil, b.recoveredAt = openUntil, time.Time{}
 	b.probing, b.successes, b.slowProbes = 0, 0, 0
@@ -93,18 +94,25 @@ func (b *Breaker) enter(at time.Time, to State, reason string, openUntil time.Ti
 
 // clear empties the evidence of closed.
 func (b *Breaker) clear() {
+	b.steady.Store(false)
 	b.window.clear()
 	b.run = 0
 }
 
-// unlockAndNotify unlocks the mutex and then tells the listener of the changes
-// made meanwhile. If another goroutine is telling it already, that one goes on
-// with these, so that they are heard in order.
+// unlockAndNotify publishes what has changed, unlocks the mutex and then tells
+// the listener of it. If another goroutine is telling it already, that one goes
+// on with these changes, so that they are heard in order.
 func (b *Breaker) unlockAndNotify() {
+	b.publish()
 	if len(b.pending) == 0 || b.notifying {
 		b.mu.Unlock()
 		return
 	}
+	b.tell()
+}
+
+// tell tells the listener of all pending changes, and unlocks the mutex.
+func (b *Breaker) tell() {
 	b.notifying = true
 	for len(b.pending) > 0 {
 		told := b.pending

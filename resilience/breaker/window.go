@@ -80,7 +80,8 @@ const steps = 60
 type timeWindow struct {
 	origin  time.Time
 	step    time.Duration
-	present int64 // number of the present step, counted from origin
+	present int64         // number of the present step, counted from origin
+	edge    time.Duration // from origin to the end of the present step
 	ring    [steps]tally
 	sum     tally
 }
@@ -103,7 +104,12 @@ func (w *timeWindow) clear() {
 
 // advance forgets the steps that are out of the span by now.
 func (w *timeWindow) advance(now time.Time) {
-	step := int64(now.Sub(w.origin) / w.step)
+	age := now.Sub(w.origin)
+	if age < w.edge {
+		return
+	}
+	step := int64(age / w.step)
+	w.edge = time.Duration(step+1) * w.step // an overflow, after centuries, costs only time
 	if step-w.present >= steps {
 		w.clear()
 		w.present = step

@@ -55,6 +55,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -86,13 +87,37 @@ type Policy struct {
 // Bulkhead is one dependency's compartment. It is safe for concurrent use.
 // Build it with [New].
 type Bulkhead struct {
-	mu    sync.Mutex // guards everything below, and every Slot's released
+	lane  lane                      // the permits that need no lock
+	known atomic.Pointer[time.Time] // queue.recovered, for those who hold no lock
+
+	mu    sync.Mutex // guards the queue
 	queue queue
 }
 
 // New returns an empty bulkhead of the size p.
 func New(p Policy) *Bulkhead {
-	return &Bulkhead{queue: queue{policy: p.normal()}}
+	b := &Bulkhead{queue: queue{policy: p.normal()}}
+	b.known.Store(new(time.Time))
+	b.lane.n.Store(asks)
+	b.lane.open(&b.queue)
+	return b
+}
+
+// lock closes the lane, so that the queue knows of all permits and nobody else
+// takes one or gives one back.
+func (b *Bulkhead) lock() {
+	b.mu.Lock()
+	b.lane.close(&b.queue)
+}
+
+// unlock opens the lane again as the queue now stands.
+func (b *Bulkhead) unlock() {
+	if b.queue.recovered.After(*b.known.Load()) {
+		known := b.queue.recovered
+		b.known.Store(&known)
+	}
+	b.lane.open(&b.queue)
+	b.mu.Unlock()
 }
 
 // Acquire takes a permit, waiting for one in the queue if need be. The
@@ -108,9 +133,23 @@ func (b *Bulkhead) Acquire(ctx context.Context, now, recovered time.Time) (Slot,
 	if ctx.Err() != nil {
 		return Slot{}, context.Cause(ctx)
 	}
-	b.mu.Lock()
+	if !recovered.After(*b.known.Load()) {
+		taken, n := b.lane.take()
+		if taken {
+			return Slot{bulkhead: b}, nil
+		}
+		if isRefusal(n) {
+			return Slot{}, ErrFull
+		}
+	}
+	return b.enter(ctx, now, recovered)
+}
+
+// enter is Acquire where the queue has to decide.
+func (b *Bulkhead) enter(ctx context.Context, now, recovered time.Time) (Slot, error) {
+	b.lock()
 	w, err := b.queue.enter(now, recovered)
-	b.mu.Unlock()
+	b.unlock()
 	if err != nil {
 		return Slot{}, err
 	}
@@ -127,9 +166,9 @@ func (b *Bulkhead) wait(ctx context.Context, w *waiter) (Slot, error) {
 	var fires <-chan time.Time
 	for {
 		now, cause := time.Now(), context.Cause(ctx)
-		b.mu.Lock()
+		b.lock()
 		s := b.queue.look(now, w, cause)
-		b.mu.Unlock()
+		b.unlock()
 		if s.err != nil {
 			return Slot{}, s.err
 		}
@@ -168,9 +207,9 @@ func (b *Bulkhead) Evict(err error) {
 	if err == nil {
 		err = ErrFull
 	}
-	b.mu.Lock()
+	b.lock()
 	b.queue.evict(err)
-	b.mu.Unlock()
+	b.unlock()
 }
 
 // SetPolicy changes the size in place. A raised limit wakes waiters at once;
@@ -179,9 +218,9 @@ func (b *Bulkhead) Evict(err error) {
 // under which a wait began stays its own. A ramp under way goes on from its
 // start with the new numbers; one that is over stays over.
 func (b *Bulkhead) SetPolicy(now time.Time, p Policy) {
-	b.mu.Lock()
+	b.lock()
 	b.queue.setPolicy(now, p.normal())
-	b.mu.Unlock()
+	b.unlock()
 }
 
 // Snapshot is a bulkhead at one instant.
@@ -198,23 +237,26 @@ type Snapshot struct {
 // quiet dependency shows it too. Like in [Bulkhead.Acquire], an earlier or equal
 // time than the last one, or a zero one, changes nothing.
 func (b *Bulkhead) Recover(recovered time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.lock()
+	defer b.unlock()
 	b.queue.recover(recovered)
 }
 
 // Snapshot tells how the bulkhead stands at now.
 func (b *Bulkhead) Snapshot(now time.Time) Snapshot {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.lock()
+	defer b.unlock()
 	return b.queue.snapshot(now)
 }
 
 // release gives one permit back.
 func (b *Bulkhead) release(now time.Time) {
-	b.mu.Lock()
-	b.queue.release(now)
-	b.mu.Unlock()
+	if b.lane.giveBack() {
+		return
+	}
+	b.lock()
+	b.queue.settle(now)
+	b.unlock()
 }
 
 // Slot is leave for one call to run. The zero value holds no permit. A Slot
@@ -224,22 +266,15 @@ type Slot struct {
 	_        noCopy
 	bulkhead *Bulkhead
 	waited   time.Duration
-	released bool // guarded by bulkhead.mu
+	released uint32 // 1 after the first Release; atomic
 }
 
 // Release gives the permit back at now and wakes the next waiter. The first
 // Release counts; later ones do nothing.
 func (s *Slot) Release(now time.Time) {
-	b := s.bulkhead
-	if b == nil {
-		return
+	if s.bulkhead != nil && atomic.SwapUint32(&s.released, 1) == 0 {
+		s.bulkhead.release(now)
 	}
-	b.mu.Lock()
-	if !s.released {
-		s.released = true
-		b.queue.release(now)
-	}
-	b.mu.Unlock()
 }
 
 // Waited returns the time from the call's arrival until Acquire returned; 0

@@ -148,7 +148,8 @@ func TestGrantBeatsQueueTimeout(t *testing.T) {
 		t.Fatalf("enter = %v, %v, want a waiter", w, err)
 	}
 	late := now.Add(time.Second)
-	q.release(late)
+	q.inUse--
+	q.settle(late)
 	if s := q.look(late, w, nil); !s.granted || s.err != nil {
 		t.Fatalf("look at the timeout = %+v, want granted", s)
 	}
@@ -165,9 +166,9 @@ func TestGrantedThenCancelledHandsOn(t *testing.T) {
 		runner := start(t, b)
 		gone := errors.New("caller has gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		b.mu.Lock()
+		b.lock()
 		w, err := b.queue.enter(time.Now(), time.Time{})
-		b.mu.Unlock()
+		b.unlock()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,10 +4,10 @@ import "time"
 
 // queue is the bulkhead's state machine: permits in use and the calls that
 // wait, first in, first out. It reads no clock and never blocks. Callers hold
-// the bulkhead's mutex.
+// the bulkhead's lock, by which the lane is closed.
 type queue struct {
 	policy Policy
-	inUse  int
+	inUse  int // not kept while the lane is open
 
 	front, back *waiter
 	waiting     int
@@ -105,12 +105,6 @@ func (q *queue) look(now time.Time, w *waiter, gone error) standing {
 		}
 	}
 	return standing{next: next}
-}
-
-// release takes one permit back and hands it on.
-func (q *queue) release(now time.Time) {
-	q.inUse--
-	q.settle(now)
 }
 
 // evict takes every waiter out of the queue with err.

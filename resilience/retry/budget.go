@@ -2,6 +2,7 @@ package retry
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,6 +14,8 @@ const (
 	bucket      = time.Second / 64
 	callBuckets = 64
 	buckets     = callBuckets + 1
+
+	unused = -1 // stands for the running bucket before the first use
 )
 
 // BudgetPolicy is how many retries a dependency's calls may make.
@@ -29,11 +32,15 @@ type BudgetPolicy struct {
 // bound holds for every second that ends with a granted retry. It is safe for
 // concurrent use and does not allocate. Build it with [NewBudget].
 type Budget struct {
+	// A call that begins in the running bucket is only added to fresh, without
+	// the lock; whoever holds that counts it with the others.
+	last  atomic.Int64 // number of the running bucket, unused before the first use; written under the lock
+	start time.Time    // of bucket 0; written once, before last is
+	_     [64]byte     // keeps them off the cache line that every call writes
+	fresh atomic.Int64 // calls begun and not yet in the rings
+
 	mu     sync.Mutex // guards everything below
 	policy BudgetPolicy
-
-	start time.Time // of bucket 0; zero before the first use
-	last  int64     // number of the running bucket
 
 	// Rings, by bucket number modulo buckets, and their sums.
 	calls, retries       [buckets]int64
@@ -41,7 +48,11 @@ type Budget struct {
 }
 
 // NewBudget returns a budget that has seen nothing.
-func NewBudget(p BudgetPolicy) *Budget { return &Budget{policy: p} }
+func NewBudget(p BudgetPolicy) *Budget {
+	b := &Budget{policy: p}
+	b.last.Store(unused)
+	return b
+}
 
 // SetPolicy changes the bound in place; what was counted stays.
 func (b *Budget) SetPolicy(p BudgetPolicy) {
@@ -53,11 +64,14 @@ func (b *Budget) SetPolicy(p BudgetPolicy) {
 // Call counts a call that begins at now. A now before the latest one given
 // counts as the latest, here and in Retry.
 func (b *Budget) Call(now time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.advance(now)
-	b.calls[b.last%buckets]++
-	b.callsSum++
+	// If the bucket ends meanwhile, the call counts in the next: now is then
+	// before the latest one given.
+	if last := b.last.Load(); last == unused || b.number(now) > last {
+		b.mu.Lock()
+		b.advance(now)
+		b.mu.Unlock()
+	}
+	b.fresh.Add(1)
 }
 
 // Retry asks for a retry that would begin at now. True grants and counts it;
@@ -69,7 +83,7 @@ func (b *Budget) Retry(now time.Time) bool {
 	if b.retriesSum >= b.allowed() {
 		return false
 	}
-	b.retries[b.last%buckets]++
+	b.retries[b.last.Load()%buckets]++
 	b.retriesSum++
 	return true
 }
@@ -82,26 +96,34 @@ func (b *Budget) allowed() int64 {
 	return max(int64(b.policy.MinPerSecond), int64(byRatio))
 }
 
-// advance makes the bucket of now the running one and lets those that left
-// the last second go.
+// number returns the number of the bucket that holds now.
+func (b *Budget) number(now time.Time) int64 { return int64(now.Sub(b.start) / bucket) }
+
+// advance counts the calls begun so far, then makes the bucket of now the
+// running one and lets those that left the last second go.
 func (b *Budget) advance(now time.Time) {
-	if b.start.IsZero() {
-		b.start = now
+	last := b.last.Load()
+	if last == unused {
+		b.start, last = now, 0
 	}
-	to := int64(now.Sub(b.start) / bucket)
-	if to-b.last >= buckets {
+	fresh := b.fresh.Swap(0)
+	b.calls[last%buckets] += fresh
+	b.callsSum += fresh
+
+	to := b.number(now)
+	if to-last >= buckets {
 		b.calls, b.retries = [buckets]int64{}, [buckets]int64{}
 		b.callsSum, b.retriesSum = 0, 0
-		b.last = to
-		return
+		last = to
 	}
-	for b.last < to {
-		b.last++
+	for last < to {
+		last++
 		// Bucket last-64 leaves the calls, last-65 the retries; the running
 		// one takes the place of the latter.
-		b.callsSum -= b.calls[(b.last+buckets-callBuckets)%buckets]
-		here := b.last % buckets
+		b.callsSum -= b.calls[(last+buckets-callBuckets)%buckets]
+		here := last % buckets
 		b.retriesSum -= b.retries[here]
 		b.calls[here], b.retries[here] = 0, 0
 	}
+	b.last.Store(last)
 }

@@ -55,6 +55,27 @@ func TestBudgetByRatio(t *testing.T) {
 	s.granted(7) // 0.2 × 50 less 3.
 }
 
+// A call counts in the bucket in which it begins: for a second, less up to one
+// bucket.
+func TestBudgetCallsLeaveOneByOne(t *testing.T) {
+	s := newScript(t, BudgetPolicy{Ratio: 1})
+	s.calls(1)
+	s.wait(bucket - 1)
+	s.calls(1)
+	s.wait(1)
+	s.calls(1)
+	s.wait(time.Second - bucket - 1)
+	s.granted(3)
+	s = newScript(t, BudgetPolicy{Ratio: 1})
+	s.calls(2)
+	s.wait(bucket)
+	s.calls(1)
+	s.wait(time.Second - bucket)
+	s.granted(1)
+	s.wait(bucket)
+	s.granted(0)
+}
+
 func TestBudgetMinimum(t *testing.T) {
 	s := newScript(t, BudgetPolicy{Ratio: 0.2, MinPerSecond: 3})
 	s.granted(3)
@@ -169,7 +190,8 @@ func TestBudgetConcurrent(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			for range 500 {
+			for i := range 500 { // buckets end while others call
+				now := now.Add(time.Duration(i) * time.Millisecond)
 				b.Call(now)
 				if b.Retry(now) {
 					granted.Add(1)
@@ -215,6 +237,16 @@ func BenchmarkBudget(b *testing.B) {
 			}
 		})
 	}
+}
+
+func BenchmarkBudgetCall(b *testing.B) {
+	budget, start := NewBudget(BudgetPolicy{Ratio: 0.2, MinPerSecond: 10}), time.Now()
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for now := start; pb.Next(); now = now.Add(time.Microsecond) {
+			budget.Call(now)
+		}
+	})
 }
 
 func BenchmarkDelay(b *testing.B) {
