@@ -25,12 +25,16 @@ type Breaker struct {
 	gate   atomic.Pointer[gate]
 	steady atomic.Bool
 
-	_  [64]byte   // keeps them off the cache lines that every recorded outcome writes
-	mu sync.Mutex // guards everything below, and the writing of gate and steady
+	// What every recorded outcome writes. It lies on cache lines of its own, as
+	// all that it shares one with would have to come from the other core.
+	_      [64]byte
+	mu     sync.Mutex // guards the rest, and the writing of gate and steady
+	run    int        // failures in a row, evidence in closed
+	latest time.Time  // the latest time seen
+	_      [64]byte
 
 	policy Policy
 	forced Forced
-	latest time.Time // the latest time seen
 
 	// The present era, begun by enter.
 	era         uint64
@@ -40,9 +44,8 @@ type Breaker struct {
 	openUntil   time.Time // zero unless open by the rules
 	recoveredAt time.Time // zero unless closed by successful probes
 
-	// Evidence in closed.
+	// Evidence in closed, with run.
 	window window
-	run    int // failures in a row
 
 	// Evidence in half-open.
 	probing    int // probes in flight

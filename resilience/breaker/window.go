@@ -78,12 +78,12 @@ const steps = 60
 // So an outcome at the very start of a step counts for exactly the span, and
 // none counts longer.
 type timeWindow struct {
-	origin  time.Time
-	step    time.Duration
+	sum     tally
 	present int64         // number of the present step, counted from origin
 	edge    time.Duration // from origin to the end of the present step
+	origin  time.Time
+	step    time.Duration
 	ring    [steps]tally
-	sum     tally
 }
 
 func (w *timeWindow) record(now time.Time, o Outcome) tally {
