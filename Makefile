@@ -21,6 +21,7 @@ FUZZTIME ?= 1m
 fuzz:
 	go test ./config -run '^$$' -fuzz FuzzParse -fuzztime $(FUZZTIME)
 	go test ./admin -run '^$$' -fuzz FuzzDrillOrder -fuzztime $(FUZZTIME)
+	go test ./http1 -run '^$$' -fuzz FuzzAnswer -fuzztime $(FUZZTIME) -fuzzminimizetime 10x
 	go test ./proxy -run '^$$' -fuzz FuzzReplay -fuzztime $(FUZZTIME) -fuzzminimizetime 10x
 	go test ./proxy -run '^$$' -fuzz FuzzListener -fuzztime $(FUZZTIME) -fuzzminimizetime 10x
 

@@ -17,6 +17,19 @@
 // nothing twice: a request whose connection died is its caller's to repeat,
 // who learns from [Exchange.Written] whether a byte of it had gone out.
 //
+// # What it is held against
+//
+// A request is written, refused and answered, and its connection used again or
+// not, as net/http's Transport would have it; the tests play the same upstream
+// to both. It differs where that Transport depends on chance, or could not
+// tell:
+//
+//   - An upstream that stops reading and answers is heard for a moment more.
+//   - An error is returned at once, not after the read of the request body that
+//     is under way.
+//   - Where an answer's Connection field says close, net/http drops the field;
+//     here the fields it names (RFC 9110 §7.6.1) are dropped with it.
+//
 // # Connections
 //
 // A connection is used again once a request has been sent and its answer read,

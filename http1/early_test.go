@@ -5,6 +5,7 @@ package http1
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"regexp"
@@ -21,6 +22,13 @@ const okClose = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r
 
 // long is a request whose body is longer than what connections take unread.
 var long = known("PUT", strings.Repeat("x", 5*window))
+
+// bigHead is a request whose head is longer than that.
+func bigHead() *http.Request {
+	r := newRequest("GET", nil)
+	r.Header.Set("X-Big", strings.Repeat("x", 2*window))
+	return r
+}
 
 // An answer may come while its request still goes up. Whether the connection is
 // used again, and how long that is waited for, is as in net/http's Transport.
@@ -67,11 +75,6 @@ func TestEarlyAnswers(t *testing.T) {
 // closes the connection as soon as it cannot write, and may so lose an answer
 // that has come; here it is heard, and its body read to the end.
 func TestLastWords(t *testing.T) {
-	big := func() *http.Request {
-		r := bare("GET")()
-		r.Header.Set("X-Big", strings.Repeat("x", 2*window))
-		return r
-	}
 	slow := inPieces(strings.Replace(okClose, "\r\n\r\nok", "\r\n\r\n", 1), 1000)
 	for name, c := range map[string]struct {
 		request func() *http.Request
@@ -80,23 +83,32 @@ func TestLastWords(t *testing.T) {
 		took    time.Duration
 	}{
 		"at once":              {long, script{receive(1), say(okClose), hangUp}, false, 0},
-		"at once, no body":     {big, script{receive(1), say(okClose), hangUp}, false, 0},
+		"at once, no body":     {bigHead, script{receive(1), say(okClose), hangUp}, false, 0},
 		"after a while":        {long, script{receive(1), refuse, pause(grace - 1), say(okClose)}, false, grace - 1},
 		"slowly":               {long, script{receive(1), refuse, slow, pause(2*grace - tick), say("ok")}, false, 2 * grace},
-		"slowly, no body":      {big, script{receive(1), refuse, slow, pause(2*grace - tick), say("ok")}, false, 2 * grace},
+		"slowly, no body":      {bigHead, script{receive(1), refuse, slow, pause(2*grace - tick), say("ok")}, false, 2 * grace},
 		"too late":             {long, script{receive(1), refuse, pause(grace + 1), say(okClose)}, true, grace},
-		"too late, no body":    {big, script{receive(1), refuse, pause(grace + 1), say(okClose)}, true, grace},
+		"too late, no body":    {bigHead, script{receive(1), refuse, pause(grace + 1), say(okClose)}, true, grace},
 		"nothing":              {long, script{receive(1), hangUp}, true, 0},
-		"nothing, no body":     {big, script{receive(1), hangUp}, true, 0},
-		"too much to answer":   {big, script{refuse, say("garbage\r\n")}, true, 0},
+		"nothing, no body":     {bigHead, script{receive(1), hangUp}, true, 0},
+		"too much to answer":   {bigHead, script{refuse, say("garbage\r\n")}, true, 0},
 		"nothing was taken":    {long, script{refuse, pause(patience)}, true, 0},
-		"nothing was taken, 0": {bare("POST"), script{refuse, pause(patience)}, true, 0},
+		"nothing was taken, 0": {bare("GET"), script{refuse, pause(patience)}, true, 0},
 	} {
 		got := play(t, ours, []script{c.first}, c.request).Replies[0]
 		got.Took -= tick // of dialling
 		if got.Failed != c.failed || got.Took != c.took || !c.failed && got.Body != "ok" {
 			t.Errorf("%s: failed %v, took %v, body %q; want %v, %v", name, got.Failed, got.Took, got.Body, c.failed, c.took)
 		}
+	}
+}
+
+// The connection of an answer that came to its end is no other than a new one.
+func TestLastWordsOnAUsedConnection(t *testing.T) {
+	first := script{request, say(ok), receive(1), refuse, pause(grace + 1), say(ok)}
+	got := play(t, ours, []script{first}, bare("GET"), long).Replies[1]
+	if !got.Failed || got.Took != grace {
+		t.Errorf("failed %v, took %v", got.Failed, got.Took)
 	}
 }
 
@@ -138,6 +150,27 @@ func TestWrittenCountsAWriteUnderWay(t *testing.T) {
 		synctest.Wait()
 		if d.writes != 1 {
 			t.Errorf("%d writes", d.writes)
+		}
+	})
+}
+
+// Written counts what was written of one request, not of those before it.
+func TestWrittenOnAUsedConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := newWire(window)
+		go script{request, say(ok), refuse}.play(&peer{wire: far})
+		transport := &Transport{Dial: dialling(near), IdleTimeout: time.Minute, MaxHeaderBytes: maxHead}
+		first := len("GET /a%2Fb?q=1;2 HTTP/1.1\r\nHost: upstream.test\r\nX-Caller: yes\r\n\r\n")
+		for i, want := range []int64{int64(first), 0} {
+			var e Exchange
+			res, err := transport.RoundTrip(t.Context(), newRequest("GET", nil), &e, &interims{})
+			if err == nil {
+				_, _ = io.Copy(io.Discard, res.Body)
+			}
+			if e.Written() != want || e.Reused() != (i == 1) || (err == nil) != (i == 0) {
+				t.Errorf("request %d: %v, written %d, reused %v", i, err, e.Written(), e.Reused())
+			}
+			synctest.Wait()
 		}
 	})
 }

@@ -137,6 +137,9 @@ type client func(dial func(context.Context) (net.Conn, error)) (
 func ours(dial func(context.Context) (net.Conn, error)) (func(*http.Request, InterimHandler) (*http.Response, error), func()) {
 	t := &Transport{Dial: dial, IdleTimeout: time.Minute, MaxHeaderBytes: maxHead}
 	return func(r *http.Request, h InterimHandler) (*http.Response, error) {
+		if _, needless := r.Body.(onceOnly); needless {
+			r.Body, r.TransferEncoding = nil, nil
+		}
 		e := new(Exchange)
 		time.AfterFunc(patience, e.Interrupt)
 		return t.RoundTrip(r.Context(), r, e, h)

@@ -39,7 +39,7 @@ func TestProbe(t *testing.T) {
 	} {
 		near, far := tcp(t)
 		p := newProbe(near)
-		if !p.quiet() || !p.quiet() {
+		if !p.quiet() {
 			t.Errorf("%s: not quiet before", name)
 		}
 		happens(near, far)

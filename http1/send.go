@@ -66,7 +66,7 @@ func (c *conn) sendBeside(req *http.Request, ended chan<- error) {
 		err = src.err
 	}
 	ended <- err
-	if err != nil && (src.err != nil || !c.lastWords()) {
+	if err != nil && !c.lastWords() {
 		_ = c.Close()
 	}
 }

@@ -16,8 +16,7 @@ import (
 type wire struct {
 	in, out *flow
 	mu      sync.Mutex // guards everything below
-	closed  bool
-	onClose func()
+	closed  time.Time  // zero before
 }
 
 // newWire returns a connection's two ends. Each takes so many bytes that the
@@ -97,15 +96,12 @@ func (w *wire) Write(p []byte) (int, error) { return w.out.write(p) }
 func (w *wire) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed {
+	if !w.closed.IsZero() {
 		return net.ErrClosed
 	}
-	w.closed = true
+	w.closed = time.Now()
 	w.in.change(func() { w.in.shut, w.in.gone = true, nonNil(w.in.gone, syscall.EPIPE) })
 	w.out.change(func() { w.out.fin, w.out.gone = true, nonNil(w.out.gone, net.ErrClosed) })
-	if w.onClose != nil {
-		w.onClose()
-	}
 	return nil
 }
 
@@ -133,7 +129,9 @@ func (w *wire) waiting() bool {
 	return len(w.in.held) > 0 || w.in.fin || w.in.reset || w.in.shut
 }
 
-func (w *wire) isClosed() bool {
+func (w *wire) isClosed() bool { return !w.closedAt().IsZero() }
+
+func (w *wire) closedAt() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.closed
