@@ -32,7 +32,7 @@ func TestAnswersAreThoseOfNetHTTP(t *testing.T) {
 	for answer, raw := range rawAnswers {
 		for method, r := range requests {
 			for end, then := range ends {
-				if method != "GET" && end != "" && end != "closed" {
+				if (method != "GET" || raced) && end != "" && (end != "closed" || raced) {
 					continue
 				}
 				if d := same(t, twice(say(raw), then...), r, r); d != "" {
@@ -46,7 +46,7 @@ func TestAnswersAreThoseOfNetHTTP(t *testing.T) {
 // How an answer is cut into packets makes no difference.
 func TestAnswersInPieces(t *testing.T) {
 	for answer, raw := range rawAnswers {
-		if len(raw) > 200 {
+		if len(raw) > 200 || raced && len(raw) > 60 {
 			continue
 		}
 		whole := play(t, ours, twice(say(raw), hangUp), bare("GET"))

@@ -23,7 +23,7 @@ import (
 
 const (
 	tick     = time.Millisecond // between one event and the next; only waiting takes time
-	patience = time.Second      // after which a caller gives up
+	patience = time.Second + 7  // after which a caller gives up, when nothing else happens
 	maxHead  = 6000             // bytes; more than a reader's buffer holds
 	window   = 16 << 10         // bytes that a connection takes unread
 )
@@ -41,7 +41,7 @@ type (
 type peer struct {
 	*wire
 	read *bufio.Reader
-	got  bytes.Buffer // all that was read
+	got  bytes.Buffer // all that came, read or not
 }
 
 func (s script) play(p *peer) {
@@ -51,6 +51,7 @@ func (s script) play(p *peer) {
 	}
 	_, _ = io.Copy(io.Discard, p.read)
 	_ = p.Close()
+	p.in.change(func() { p.got.Write(p.in.held) })
 }
 
 // request reads a request to its end, and lets its sender note that it has sent
@@ -194,7 +195,7 @@ func play(t *testing.T, c client, scripts []script, calls ...func() *http.Reques
 			s.Replies = append(s.Replies, exchange(send, call()))
 			time.Sleep(100 * tick)
 		}
-		time.Sleep(2 * lookEvery)
+		time.Sleep(30 * lookEvery) // until all has been said, and looked at
 		for _, near := range nears {
 			if !near.isClosed() {
 				s.Open++
