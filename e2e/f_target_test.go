@@ -86,6 +86,30 @@ dependencies:
 	}
 }
 
+// What happened: a caller that speaks HTTP/2 put a space into its target, which
+// went as it was into the request line of HTTP/1.1, and ended the target there.
+// Right: 400; nothing reaches the upstream.
+func TestF3_SpaceInTheTarget(t *testing.T) {
+	t.Parallel()
+	u := newUpstream(t, ok)
+	s := start(t, base+`
+dependencies:
+  - {name: a, listen: $A, upstream: "http://$U", protocol: http1}
+`, u)
+	h2c := s.speaker(t, "h2c")
+	req, err := http.NewRequest(http.MethodGet, s.url("A")+"/x", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.URL.RawQuery = "a HTTP/1.0"
+	if res, body := s.exchangeOver(t, h2c, req); res.StatusCode != http.StatusBadRequest || res.ProtoMajor != 2 || !strings.Contains(body, "%20") {
+		t.Errorf("got %s %d %s, want 400", res.Proto, res.StatusCode, body)
+	}
+	if n := u.requests(); n != 0 {
+		t.Errorf("%d requests reached the upstream, want none", n)
+	}
+}
+
 // What happened: a proxy believed the host in the target, or in Host, and sent
 // calls elsewhere.
 // Right: whatever the caller names, the configured upstream gets the call in

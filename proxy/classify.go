@@ -155,6 +155,11 @@ func (c *call) unacceptable() *trouble {
 		return badRequest(http.StatusBadRequest, "CONNECT is not accepted: each port of the sidecar leads to one dependency.")
 	case r.Method == "PRI":
 		return badRequest(http.StatusBadRequest, "An HTTP/2 preface was sent as a request.")
+	case !isToken(r.Method):
+		// net/http sees to it in HTTP/1.1 only, and to the target likewise.
+		return badRequest(http.StatusBadRequest, "The request's method is not a token.")
+	case strings.IndexByte(r.RequestURI, ' ') >= 0:
+		return badRequest(http.StatusBadRequest, "The request's target has a space in it, which is written %20.")
 	case hasToken(r.Header["Upgrade"], "h2c"):
 		return badRequest(http.StatusBadRequest, "Upgrade: h2c is not accepted (RFC 9113 §3.1 has obsoleted it).")
 	case c.framedTwice():
@@ -207,13 +212,21 @@ func (c *call) whyEnded(err error) trouble {
 // net/http checks those of a request's headers, but not of its trailers.
 func validNames(h http.Header) bool {
 	for name := range h {
-		for i := range len(name) {
-			if c := name[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
-				return false
-			}
+		if !isToken(name) {
+			return false
 		}
 	}
 	return true
+}
+
+// isToken reports whether s is a token (RFC 9110 §5.6.2).
+func isToken(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+			return false
+		}
+	}
+	return s != ""
 }
 
 // hasToken reports whether a list header holds a token, ignoring case.

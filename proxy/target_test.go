@@ -247,15 +247,26 @@ func TestUnacceptable(t *testing.T) {
 	}
 }
 
-// A trailer that cannot be sent on is the caller's fault.
-func TestUnacceptableTrailer(t *testing.T) {
-	bubble(t, nil, func(r *rig) {
-		a := caller{method: "PUT", body: text("x"), length: -1}.dial(r.T)
-		a.req.Trailer = http.Header{"A B": nil}
-		r.made = append(r.made, a)
-		a.serve(r.d)
-		a.wait().want(t, 400, problemBody(400, "The request announces a trailer whose name is not valid.", ReasonRequest), 0)
-	})
+// What cannot be sent on is the caller's fault, also where only HTTP/2 lets it
+// through.
+func TestUnacceptableInHTTP2(t *testing.T) {
+	for _, c := range []struct {
+		spoil  func(*http.Request)
+		detail string
+	}{
+		{func(r *http.Request) { r.Trailer = http.Header{"A B": nil} }, "The request announces a trailer whose name is not valid."},
+		{func(r *http.Request) { r.Method = "GET /other" }, "The request's method is not a token."},
+		{func(r *http.Request) { r.RequestURI += "?a HTTP/1.0" }, "The request's target has a space in it, which is written %20."},
+	} {
+		bubble(t, nil, func(r *rig) {
+			a := caller{method: "PUT", body: text("x"), length: -1}.dial(r.T)
+			c.spoil(a.req)
+			r.made = append(r.made, a)
+			a.serve(r.d)
+			a.wait().want(t, 400, problemBody(400, c.detail, ReasonRequest), 0)
+			r.wantEvidence(nothing)
+		})
+	}
 }
 
 // The first route that matches a call decides its policy; what is compared is
