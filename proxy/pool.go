@@ -95,7 +95,9 @@ func isName(u *url.URL) bool { return net.ParseIP(u.Hostname()) == nil }
 
 // isASCII tells names that are looked up as they stand from those that net/http
 // has to encode (RFC 5891).
-func isASCII(s string) bool { return !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) }
+func isASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf })
+}
 
 func (p *pool) newTransports() *transports {
 	t := &transports{born: time.Now(), http1: p.newTransport(), http2: p.newTransport(), agreed: p.newTransport()}
