@@ -41,7 +41,7 @@ type attempt struct {
 	cause    error      // why it was ended; nil before
 	ctx      context.Context
 	stop     context.CancelCauseFunc // of ctx; both are nil until wanted
-	timer    *time.Timer             // attempt_timeout; for a probe, then the wait for its body
+	timer    *time.Timer             // of a probe: the wait for its body
 	sent     time.Time               // when the request body was sent; zero before
 	headers  time.Duration
 	status   int           // of the response; 0 before
@@ -102,7 +102,7 @@ func (a *attempt) bodySent() {
 	}
 	a.sent = time.Now()
 	if t := a.attemptTimeout(); t > 0 {
-		a.timer = time.AfterFunc(t-a.delayed.by, func() { a.cancel(errAttempt) })
+		a.c.expectHeaders(a, a.sent.Add(t-a.delayed.by))
 	}
 }
 
@@ -120,10 +120,7 @@ func (a *attempt) headersDone() {
 	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.timer != nil {
-		a.timer.Stop()
-		a.timer = nil
-	}
+	a.c.headersCame(a)
 	a.answered = true
 	a.headers = now.Sub(a.start)
 	a.wait = a.delayed.by

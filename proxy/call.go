@@ -41,7 +41,7 @@ type call struct {
 
 	ctx    context.Context
 	ending callContext
-	timer  *time.Timer // the deadline; nil without one
+	alarm  alarm
 	body   *callerBody // nil when the request has none
 	replay *replay     // body, for several attempts; nil likewise
 
@@ -133,9 +133,7 @@ func (c *call) conclude(o Outcome, why Reason) { c.outcome, c.reason = o, why }
 // end gives back all that the call held, on every path out of the handler, and
 // tells the observer once.
 func (c *call) end() {
-	if c.timer != nil {
-		c.timer.Stop()
-	}
+	c.stopAlarm()
 	c.settle(breaker.Ignored)
 	c.shadow.end()
 	if c.passing && !c.broken {

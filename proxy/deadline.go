@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -81,24 +80,28 @@ func (c *call) passDeadline(h http.Header) {
 // or when its caller's patience does.
 func (c *call) startDeadline() {
 	c.enterContext()
-	d, why := c.policy.Timeout, errTimeout
-	if c.patient && (d <= 0 || c.patience < d) {
-		d, why = c.patience, errDeadline
+	var at, soon time.Time
+	why := errTimeout
+	if c.policy.Timeout > 0 {
+		at = c.start.Add(c.policy.Timeout)
 	}
-	if d > 0 || errors.Is(why, errDeadline) { // a caller may have no patience at all
-		c.timer = time.AfterFunc(d, func() { c.expire(why) })
+	if c.patient && (at.IsZero() || c.patience < c.policy.Timeout) {
+		at, why = c.start.Add(c.patience), errDeadline
 	}
+	if c.policy.AttemptTimeout > 0 {
+		soon = c.start.Add(c.policy.AttemptTimeout)
+	}
+	c.setDeadline(at, why, soon)
 }
 
 // leaveDeadline frees a stream from the call's timeout: from its headers on
 // only its silence is bounded, and its caller's patience.
 func (c *call) leaveDeadline() {
-	if c.timer != nil {
-		c.timer.Stop()
-	}
 	if c.patient {
-		c.timer = time.AfterFunc(c.patience-time.Since(c.start), func() { c.expire(errDeadline) })
+		c.setDeadline(c.start.Add(c.patience), errDeadline, time.Time{})
+		return
 	}
+	c.forgetDeadline()
 }
 
 // remaining returns the time left until the deadline; bounded is false without
