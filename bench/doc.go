@@ -41,7 +41,10 @@
 //     this says less than the CPU does.
 //   - p50, p99, p99.9 (p50_ms, p99_ms, p999_ms): latency at a fixed rate, the
 //     same for all peers, counted from the instant at which a call was due
-//     (package load tells the details).
+//     (package load tells the details). p50 and p99 are those of a quarter of a
+//     second, or of 200 calls if that is longer, in the median; p99.9 is that of
+//     the whole loop. Processes that share two cores keep each other waiting for
+//     some ten milliseconds about once a second; p99.9 shows it.
 //   - peak MiB (peak_rss_mib): VmHWM, summed over the peer's processes.
 //   - × bare (cpu_vs_bare, rps_vs_bare): compared with bare, a tuned
 //     httputil.ReverseProxy. Where bare has no answer of its own, with bare

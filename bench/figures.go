@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -49,6 +50,19 @@ func (f figures) latencies(r *load.Result) {
 	for name, q := range map[string]float64{p50: 0.5, p99: 0.99, p999: 0.999} {
 		f[name] = milliseconds(r.Percentile(q))
 	}
+}
+
+// typical sets the median of the windows' p50 and p99.
+func (f figures) typical(windows []load.Result) {
+	rounds := make([]figures, 0, len(windows))
+	for i := range windows {
+		if windows[i].Calls > 0 {
+			rounds = append(rounds, figures{
+				p50: milliseconds(windows[i].Percentile(0.5)), p99: milliseconds(windows[i].Percentile(0.99)),
+			})
+		}
+	}
+	maps.Copy(f, median(rounds))
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -36,7 +36,8 @@ func steady(b *bench, w *workload, p peers.Peer) (rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	open := load.Open(b.ctx, &r.target, w.conns, w.rate, length)
+	parts := load.Open(b.ctx, &r.target, w.conns, w.rate, length, windows(w.rate, length))
+	open := load.Sum(parts...)
 	last, err := measure(r.process.pid())
 	if err := errors.Join(err, whole(closed), whole(open)); err != nil {
 		return nil, err
@@ -46,12 +47,27 @@ func steady(b *bench, w *workload, p peers.Peer) (rows, error) {
 		rps:     closed.Rate(),
 		peakRSS: float64(last.peak) / mib,
 	}
-	f.latencies(&open)
+	f.typical(parts)
+	f[p999] = milliseconds(open.Percentile(0.999))
 	if w.outage {
 		f[upstreamConns] = float64(r.upstream.conns.Load() - conns)
 		f[upstreamCalls] = float64(r.upstream.calls.Load() - calls)
 	}
 	return rows{w.name: f}, nil
+}
+
+// window is the time over which the p50 and the p99 of an open loop are taken,
+// before their medians are. Load, upstream and peer share two cores, and about
+// once a second one of them keeps the others waiting for some ten milliseconds:
+// over a longer time, whether that happened once more or less would decide
+// whether a p99 is below one millisecond or above five.
+const window = 250 * time.Millisecond
+
+// windows returns the number of windows in a loop, each with enough calls for a
+// p99.
+func windows(rate int, length time.Duration) int {
+	const enough = 200
+	return max(1, min(int(length/window), int(float64(rate)*length.Seconds())/enough))
 }
 
 // loops returns the length of a workload's warm-up and of each of its loops.

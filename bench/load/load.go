@@ -78,18 +78,24 @@ func Closed(ctx context.Context, t *Target, conns int, d time.Duration) Result {
 }
 
 // Open calls rate times a second for d, over conns connections that take
-// turns. Calls that could not be made within twice d have failed.
-func Open(ctx context.Context, t *Target, conns, rate int, d time.Duration) Result {
+// turns. Calls that could not be made within twice d have failed. The result is
+// that of each of some windows of equal length, in the order of time; Sum puts
+// them together.
+func Open(ctx context.Context, t *Target, conns, rate int, d time.Duration, windows int) []Result {
 	ctx, cancel := context.WithTimeout(ctx, 2*d)
 	defer cancel()
 	apart := time.Second / time.Duration(rate)
 	calls := int(d / apart)
 	start := time.Now().Add(10 * time.Millisecond)
-	return each(conns, func(i int, r *Result) {
+	seen := make([][]Result, windows)
+	for i := range seen {
+		seen[i] = make([]Result, conns)
+	}
+	each(conns, func(i int, _ *Result) {
 		c := NewCaller(t)
 		defer c.Close()
 		if err := c.Connect(); err != nil {
-			r.Err = err
+			seen[0][i].Err = err
 		}
 		for n := i; n < calls; n += conns {
 			due := start.Add(time.Duration(n) * apart)
@@ -97,6 +103,7 @@ func Open(ctx context.Context, t *Target, conns, rate int, d time.Duration) Resu
 				pause(ctx, wait)
 				due = time.Now()
 			}
+			r := &seen[n*windows/calls][i]
 			if ctx.Err() != nil {
 				r.Failed++
 				continue
@@ -105,6 +112,11 @@ func Open(ctx context.Context, t *Target, conns, rate int, d time.Duration) Resu
 			r.add(time.Since(due), err)
 		}
 	})
+	results := make([]Result, windows)
+	for i := range seen {
+		results[i] = Sum(seen[i]...)
+	}
+	return results
 }
 
 // each runs a loop for each connection and puts their results together.

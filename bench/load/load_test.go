@@ -73,7 +73,7 @@ func TestOpenCountsTheWaitOfLateCalls(t *testing.T) {
 		}
 		fmt.Fprint(w, strings.Repeat("b", 1000))
 	})
-	r := Open(context.Background(), target, 1, 100, time.Second)
+	r := Sum(Open(context.Background(), target, 1, 100, time.Second, 4)...)
 	if r.Failed > 0 || r.Calls != 100 {
 		t.Fatalf("%d calls, %d failed, want 100 and 0: %v", r.Calls, r.Failed, r.Err)
 	}
