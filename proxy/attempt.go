@@ -31,11 +31,11 @@ type attempt struct {
 		cut bool          // the attempt did not outlast it
 	}
 
-	exchange http1.Exchange // what it is sent by, if it has no body; else:
-	conn     net.Conn       // the connection it was sent on; nil if it got none
-	reused   bool
-	wrote    atomic.Bool // the request's headers have been written on it
-	before   int64       // bytes that had been written on conn by then
+	reused   bool           // the connection it was sent on had been used before
+	exchange http1.Exchange // what sends it, where that is package http1; else net/http does:
+	conn     net.Conn       // on this connection; nil if it got none
+	wrote    atomic.Bool    // the request's headers have been written on it
+	before   int64          // bytes that had been written on conn by then
 
 	mu       sync.Mutex // guards everything below
 	cause    error      // why it was ended; nil before
@@ -89,6 +89,17 @@ func (a *attempt) send(req *http.Request) (*http.Response, error) {
 	}
 	res, err := a.c.run.pool.send(a, req)
 	a.headersDone()
+	return res, err
+}
+
+// direct sends the attempt's request in this goroutine.
+func (a *attempt) direct(t *http1.Transport, req *http.Request) (*http.Response, error) {
+	if a.body != nil {
+		req = req.WithContext(req.Context())
+		req.Body = a.body
+	}
+	res, err := t.RoundTrip(a.c.ctx, req, &a.exchange, a)
+	a.reused = a.exchange.Reused()
 	return res, err
 }
 

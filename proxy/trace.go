@@ -7,8 +7,6 @@ import (
 	"net/textproto"
 	"strings"
 	"time"
-
-	"sidecar/http1"
 )
 
 // mostInterim bounds the interim responses of one attempt. net/http bounds
@@ -73,17 +71,6 @@ func (a *attempt) unsent() bool {
 	}
 	written, known := writtenOn(a.conn)
 	return known && written == a.before
-}
-
-// direct sends the attempt's request in this goroutine.
-func (a *attempt) direct(t *http1.Transport, req *http.Request) (*http.Response, error) {
-	if a.body != nil {
-		req = req.WithContext(req.Context())
-		req.Body = a.body
-	}
-	res, err := t.RoundTrip(a.c.ctx, req, &a.exchange, a)
-	a.reused = a.exchange.Reused()
-	return res, err
 }
 
 // Interim passes an interim response on, without the fields of the
