@@ -9,7 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"strings"
+	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -47,7 +47,7 @@ func startProcess(ctx context.Context, args []string, addrs []string) (*process,
 	for _, addr := range addrs {
 		if err := p.await(ctx, addr); err != nil {
 			p.stop()
-			return nil, fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, p.out)
+			return nil, fmt.Errorf("%s: %w\n%s", filepath.Base(args[0]), err, p.out)
 		}
 	}
 	return p, nil
