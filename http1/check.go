@@ -14,7 +14,7 @@ var (
 // check refuses what [http.Request.Write] would write, although it could be
 // read as another request, or would leave out or change without a word.
 func check(req *http.Request) error {
-	if req.Method != "" && !token(req.Method) {
+	if req.Method != "" && !IsToken(req.Method) {
 		return errMethod
 	}
 	if !fields(req.Header) || !fields(req.Trailer) {
@@ -25,7 +25,7 @@ func check(req *http.Request) error {
 
 func fields(h http.Header) bool {
 	for name, values := range h {
-		if !token(name) {
+		if !IsToken(name) {
 			return false
 		}
 		for _, value := range values {
@@ -37,8 +37,9 @@ func fields(h http.Header) bool {
 	return true
 }
 
-// token reports whether s is a token (RFC 9110 §5.6.2).
-func token(s string) bool {
+// IsToken reports whether s is a token (RFC 9110 §5.6.2), as methods and names
+// of fields must be.
+func IsToken(s string) bool {
 	for i := range len(s) {
 		if !tokenByte[s[i]] {
 			return false

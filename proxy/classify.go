@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"sidecar/http1"
 	"sidecar/resilience/breaker"
 	"sidecar/resilience/bulkhead"
 )
@@ -155,7 +156,7 @@ func (c *call) unacceptable() *trouble {
 		return badRequest(http.StatusBadRequest, "CONNECT is not accepted: each port of the sidecar leads to one dependency.")
 	case r.Method == "PRI":
 		return badRequest(http.StatusBadRequest, "An HTTP/2 preface was sent as a request.")
-	case !isToken(r.Method):
+	case !http1.IsToken(r.Method):
 		// net/http sees to it in HTTP/1.1 only, and to the target likewise.
 		return badRequest(http.StatusBadRequest, "The request's method is not a token.")
 	case strings.IndexByte(r.RequestURI, ' ') >= 0:
@@ -212,21 +213,11 @@ func (c *call) whyEnded(err error) trouble {
 // net/http checks those of a request's headers, but not of its trailers.
 func validNames(h http.Header) bool {
 	for name := range h {
-		if !isToken(name) {
+		if !http1.IsToken(name) {
 			return false
 		}
 	}
 	return true
-}
-
-// isToken reports whether s is a token (RFC 9110 §5.6.2).
-func isToken(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
-			return false
-		}
-	}
-	return s != ""
 }
 
 // hasToken reports whether a list header holds a token, ignoring case.
