@@ -59,13 +59,6 @@ func (c *call) leaveUpload() (cutOff bool) {
 
 // problem is the sidecar's own answer.
 func (c *call) problem(t trouble) {
-	body, err := json.Marshal(problem{
-		Status: t.status, Title: http.StatusText(t.status), Detail: t.detail,
-		Dependency: c.d.name, Reason: t.why,
-	})
-	if err != nil {
-		panic(err) // strings and a number always marshal
-	}
 	h := c.w.Header()
 	h["Proxy-Status"] = []string{t.proxyStatus()}
 	if t.status == http.StatusServiceUnavailable {
@@ -75,9 +68,28 @@ func (c *call) problem(t trouble) {
 		c.answerGRPC(t)
 		return
 	}
+	body := c.d.problemOf(t)
 	h["Content-Type"] = []string{"application/problem+json"}
-	h["Content-Length"] = []string{strconv.Itoa(len(body) + 1)}
-	c.write(t.status, append(body, '\n'))
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	c.write(t.status, body)
+}
+
+// problemOf returns the body that tells of trouble. What can go wrong is a short
+// list, so each is written once.
+func (d *Dependency) problemOf(t trouble) []byte {
+	if known, ok := d.problems.Load(t); ok {
+		return known.([]byte)
+	}
+	body, err := json.Marshal(problem{
+		Status: t.status, Title: http.StatusText(t.status), Detail: t.detail,
+		Dependency: d.name, Reason: t.why,
+	})
+	if err != nil {
+		panic(err) // strings and a number always marshal
+	}
+	body = append(body, '\n')
+	d.problems.Store(t, body)
+	return body
 }
 
 // problem is the body of the sidecar's own answers, RFC 9457. It never names

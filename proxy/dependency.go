@@ -34,6 +34,7 @@ type Dependency struct {
 	bulkhead             *bulkhead.Bulkhead
 	budget               *retry.Budget
 	drills               drills
+	problems             sync.Map // bodies of the sidecar's own answers, by trouble
 	reverse, reverseGRPC httputil.ReverseProxy
 
 	mu      sync.Mutex // serialises Update and Close
