@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"sidecar/bench/machine"
 	"sidecar/bench/peers"
 )
 
@@ -81,7 +82,7 @@ func run() error {
 
 func newBench(ctx context.Context, dir string, rounds int, length time.Duration) *bench {
 	return &bench{
-		ctx: ctx, dir: dir, rounds: rounds, length: length, loadBefore: load1(), began: time.Now(),
+		ctx: ctx, dir: dir, rounds: rounds, length: length, loadBefore: machine.Load(), began: time.Now(),
 		answers: map[string][]byte{}, results: results{}, errors: map[string]map[string]error{},
 	}
 }

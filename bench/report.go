@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sidecar/bench/machine"
 )
 
 // columns are the figures of a table, in order. A column without any figure is
@@ -54,7 +56,7 @@ Rounds: %d, of some rows fewer; loops: %s; load average before: %.1f; the run to
 %s
 | peer | version |
 |---|---|
-`, b.rounds, b.length, b.loadBefore, time.Since(b.began).Round(time.Minute), machine())
+`, b.rounds, b.length, b.loadBefore, time.Since(b.began).Round(time.Minute), machine.Describe())
 	for _, v := range b.versions {
 		fmt.Fprintf(&out, "| %s | %s |\n", v.peer, strings.ReplaceAll(v.text, "|", "\\|"))
 	}

@@ -33,8 +33,10 @@ const lookEvery = time.Second
 // RoundTrip sends a request and returns the answer with its headers. It may
 // return before the request's body has been sent; the body is closed in any
 // case. It waits for no read of that body: after an error, too, one may still
-// be under way, and the body is closed after it. The answer's body must be read to its end or closed; it reads from
-// the connection in the goroutine of whoever reads it. Interim responses (RFC
+// be under way, and the body is closed after it.
+//
+// The answer's body must be read to its end or closed; it reads from the
+// connection in the goroutine of whoever reads it. Interim responses (RFC
 // 9110 §15.2) are told to h, one after the other, before RoundTrip returns; an
 // error of h ends the exchange and is returned.
 //

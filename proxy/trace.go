@@ -22,10 +22,9 @@ type interim struct {
 }
 
 // traced returns the attempt's request as net/http's Transport gets it, with
-// the attempt's context, body and trace. The trace that
-// ReverseProxy has put into the request's own context is left out, but for the
-// function that passes interim responses on: each attempt has a trace of its
-// own, so that late news of one cannot be taken for another's.
+// the attempt's context, body and trace. The trace that ReverseProxy has put
+// into the request's own context is left out, but for the function that passes
+// interim responses on: each attempt has a trace of its own, so that late news of one cannot be taken for another's.
 func (a *attempt) traced(req *http.Request) *http.Request {
 	trace := &httptrace.ClientTrace{
 		GotConn:        a.gotConn,

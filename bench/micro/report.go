@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sidecar/bench/machine"
 )
 
 // coreCounts are the numbers of cores, and of goroutines, of a measurement.
@@ -48,9 +50,9 @@ func (r results) measure(one row, cores int) {
 // ours is not ahead.
 func (r results) report(rows []row, rounds int, length time.Duration) (text string, behind []string) {
 	var out strings.Builder
-	fmt.Fprintf(&out, "- %s, %d cores, %s/%s, %s\n- %s; medians of %d rounds of %v; load average at the end %s\n",
-		processor(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(),
-		time.Now().UTC().Format("2 January 2006"), rounds, length, load())
+	fmt.Fprintf(&out, "- %s, %d cores, %s/%s, %s\n- %s; medians of %d rounds of %v; load average at the end %.2f\n",
+		machine.Processor(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(),
+		time.Now().UTC().Format("2 January 2006"), rounds, length, machine.Load())
 	for _, one := range rows {
 		fmt.Fprintf(&out, "\n## %s\n\n%s\n\n| | clock read |", strings.ToUpper(one.name[:1])+one.name[1:], one.about)
 		for _, cores := range coreCounts {
@@ -118,31 +120,6 @@ func plural(n int) string {
 		return ""
 	}
 	return "s"
-}
-
-// load returns the load average of the last minute. Where it is well above two,
-// others kept the cores busy, and the two goroutines seldom met.
-func load() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	first, _, found := strings.Cut(string(text), " ")
-	if err != nil || !found {
-		return "unknown"
-	}
-	return first
-}
-
-// processor returns the model of the first CPU.
-func processor() string {
-	info, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return "unknown processor"
-	}
-	for line := range strings.Lines(string(info)) {
-		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown processor"
 }
 
 // The tables stand between these lines of the file.

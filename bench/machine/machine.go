@@ -1,4 +1,5 @@
-package main
+// Package machine tells where figures were seen.
+package machine
 
 import (
 	"fmt"
@@ -8,19 +9,19 @@ import (
 	"time"
 )
 
-// machine describes where the figures were seen, as a Markdown list.
-func machine() string {
+// Describe describes the machine, as a Markdown list.
+func Describe() string {
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
 		kernel = []byte("unknown")
 	}
 	return fmt.Sprintf("- %s, %d cores (%s)\n- Linux %s, %s\n- %s\n",
-		processor(), runtime.NumCPU(), runtime.GOARCH, strings.TrimSpace(string(kernel)), runtime.Version(),
+		Processor(), runtime.NumCPU(), runtime.GOARCH, strings.TrimSpace(string(kernel)), runtime.Version(),
 		time.Now().UTC().Format("2 January 2006"))
 }
 
-// processor returns the model of the first CPU.
-func processor() string {
+// Processor returns the model of the first CPU.
+func Processor() string {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
 		return "unknown processor"
@@ -33,8 +34,8 @@ func processor() string {
 	return "unknown processor"
 }
 
-// load1 returns the load average of the last minute, 0 if it is unknown.
-func load1() (load float64) {
+// Load returns the load average of the last minute, 0 if it is unknown.
+func Load() (load float64) {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err == nil {
 		_, _ = fmt.Sscan(string(text), &load)
